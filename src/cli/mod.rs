@@ -1,0 +1,74 @@
+//! The command line: one file per verb. Flags are resolved here, the work is done elsewhere.
+
+mod check;
+mod report;
+mod run;
+mod status;
+mod synth;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Result;
+
+/// Distributed batch pipeline for Bayesian NLP: treebanks and text in; histograms, models and reports out.
+#[derive(Parser)]
+#[command(name = "sawmill", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done; 1 done, with skipped inputs; 2 usage or job file; 3 input data; 4 cluster; \
+                        70 a fault of sawmill itself.")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run a job file
+    Run(run::Run),
+    /// Show how far a run has come
+    Status(status::Status),
+    /// Make the report of a run again, or compare several runs
+    Report(report::Report),
+    /// Validate treebank files: `file:line [sent_id]: rule: what is wrong`
+    Check(check::Check),
+    /// Make artificial data with known structure
+    Synth(synth::Synth),
+}
+
+/// Runs what the command line asks for and returns the exit code.
+pub fn main() -> u8 {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print(); // nothing can be said where this cannot
+            return if error.use_stderr() { 2 } else { 0 };
+        }
+    };
+    match arguments.verb.run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("sawmill: {error}");
+            error.exit_code()
+        }
+    }
+}
+
+impl Verb {
+    fn run(self) -> Result<u8> {
+        match self {
+            Verb::Run(run) => run.run(),
+            Verb::Status(status) => status.run(),
+            Verb::Report(report) => report.run(),
+            Verb::Check(check) => check.run(),
+            Verb::Synth(synth) => synth.run(),
+        }
+    }
+}
+
+/// Writes results to stdout; a reader that has gone away is not an error.
+fn print(text: &str) -> Result<()> {
+    use std::io::{ErrorKind, Write};
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(crate::error::Error::Usage(format!("cannot write to stdout: {e}"))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,57 @@
+//! `sawmill status`: how far a run has come, from its folder.
+
+use std::fs::{File, TryLockError};
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::print;
+use crate::error::{Result, exit};
+use crate::job::manifest::{Manifest, State, now};
+
+#[derive(Args)]
+pub struct Status {
+    /// The run folder
+    run: PathBuf,
+}
+
+impl Status {
+    pub fn run(&self) -> Result<u8> {
+        let manifest = Manifest::load(&self.run)?;
+        let is_active = matches!(manifest.state, State::Running | State::Watching);
+        // A run holds the lock while it lives, however it ends.
+        let is_alive = File::open(self.run.join(".lock")).is_ok_and(|f| matches!(f.try_lock(), Err(TryLockError::WouldBlock)));
+        let state = match manifest.state {
+            State::Running if is_alive => "running".to_string(),
+            State::Watching if is_alive => "watching for changes".to_string(),
+            State::Running | State::Watching => "died (its process is gone); run the job again".to_string(),
+            State::Done => "done".to_string(),
+            State::Failed => format!("failed: {}", manifest.error.as_deref().unwrap_or("no reason given")),
+        };
+        let mut text = format!("{}: {} job, {state}\n", self.run.display(), manifest.kind);
+        text += &format!("workers: {} in {} processes\n", manifest.workers, manifest.processes);
+        let elapsed = if is_active { now().saturating_sub(manifest.started) as f64 } else { manifest.seconds };
+        text += &format!("time: {elapsed:.1} s\n");
+        text += &self.figures().unwrap_or_default();
+        let report = self.run.join("report").join("index.html");
+        if report.exists() {
+            text += &format!("report: {}\n", report.display());
+        }
+        print(&text)?;
+        Ok(exit::DONE)
+    }
+
+    /// The last line of the metrics.
+    fn figures(&self) -> Option<String> {
+        let metrics = std::fs::read_to_string(self.run.join("metrics.jsonl")).ok()?;
+        let last: Value = serde_json::from_str(metrics.lines().last()?).ok()?;
+        if let (Some(done), Some(all)) = (last["bytes"].as_f64(), last["bytes_total"].as_f64()) {
+            let share = (done / all.max(1.0)).min(1.0);
+            let seconds = last["seconds"].as_f64()?;
+            let left = seconds * (1.0 / share.max(1e-9) - 1.0);
+            return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
+        }
+        Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
+    }
+}

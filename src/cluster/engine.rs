@@ -1,0 +1,84 @@
+//! Starting workers: threads of one process, or of several that find each other.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use timely::WorkerConfig;
+use timely::communication::Hooks;
+use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
+use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
+use timely::execute::execute_from;
+use timely::worker::Worker;
+
+use super::mesh::Mesh;
+use crate::error::{Error, Result};
+
+/// The workers of a job. Every process must have the same number of threads.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Worker threads of each process.
+    pub threads: usize,
+    /// Index of this process.
+    pub process: usize,
+    /// `host:port` of every process; empty or one for a single process.
+    pub hosts: Vec<String>,
+    /// What the processes of the job know and nobody else.
+    pub secret: String,
+    /// How long to wait for the other processes.
+    pub start_within: Duration,
+}
+
+impl Cluster {
+    /// Threads of this process alone.
+    pub fn local(threads: usize) -> Cluster {
+        Cluster { threads, process: 0, hosts: vec![], secret: String::new(), start_within: Duration::from_secs(60) }
+    }
+
+    pub fn processes(&self) -> usize {
+        self.hosts.len().max(1)
+    }
+
+    pub fn workers(&self) -> usize {
+        self.threads * self.processes()
+    }
+
+    /// Whether worker 0, which holds the results, is in this process.
+    pub fn is_leader(&self) -> bool {
+        self.process == 0
+    }
+
+    /// Runs `program` on every worker and returns what those of this process return. All processes must come with the
+    /// same `fingerprint`.
+    pub fn run<T, F>(&self, fingerprint: [u8; 32], program: F) -> Result<Vec<T>>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Worker) -> T + Send + Sync + 'static,
+    {
+        if self.processes() == 1 {
+            return join(timely::execute(timely::Config::process(self.threads), program));
+        }
+        let mesh = Mesh {
+            process: self.process,
+            addresses: self.hosts.clone(),
+            secret: self.secret.clone(),
+            fingerprint,
+            start_within: self.start_within,
+        };
+        let sockets = mesh.connect()?;
+        let hooks = Hooks::default();
+        let inside = ProcessBuilder::new_typed_vector(self.threads, hooks.refill.clone(), hooks.spill.clone());
+        let (builders, guard) = initialize_networking_from_sockets(inside, sockets, self.process, self.threads, hooks)
+            .map_err(|e| Error::Cluster(format!("cannot start the network threads: {e}")))?;
+        let builders = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
+        join(execute_from(builders, Box::new(guard), WorkerConfig::default(), program))
+    }
+}
+
+/// Waits for the workers of this process.
+fn join<T: Send + 'static>(guards: std::result::Result<timely::communication::WorkerGuards<T>, String>) -> Result<Vec<T>> {
+    let guards = guards.map_err(|e| Error::Cluster(format!("cannot start the workers: {e}")))?;
+    let lost = || Error::Cluster("a worker or its connection was lost".to_string());
+    // After a network failure, joining panics in timely's own threads.
+    let results = std::panic::catch_unwind(AssertUnwindSafe(|| guards.join())).map_err(|_| lost())?;
+    results.into_iter().map(|result| result.map_err(|_| lost())).collect()
+}

@@ -1,0 +1,87 @@
+//! Counts that are corrected by differences: a differential collection whose total is kept on worker 0.
+//!
+//! Every worker adds and takes away; equal keys meet on the worker that owns them and are netted out there, so worker 0
+//! hears of each key at most once per round, and only when its count changed. Counts are integers: the order in which
+//! differences arrive does not show.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::rc::Rc;
+
+use differential_dataflow::input::InputSession;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use timely::dataflow::ProbeHandle;
+use timely::dataflow::operators::{Exchange, Inspect, Probe};
+use timely::worker::Worker;
+
+/// What can be counted.
+pub trait Key: Clone + Ord + Hash + std::fmt::Debug + Serialize + DeserializeOwned + Send + 'static {}
+impl<K: Clone + Ord + Hash + std::fmt::Debug + Serialize + DeserializeOwned + Send + 'static> Key for K {}
+
+/// One worker's end of a tally.
+pub struct Tally<K: Key> {
+    input: InputSession<u64, K, i64>,
+    probe: ProbeHandle<u64>,
+    totals: Rc<RefCell<BTreeMap<K, i64>>>,
+}
+
+impl<K: Key> Tally<K> {
+    /// Builds the dataflow. Every worker must call this, in the same order among its dataflows.
+    pub fn new(worker: &mut Worker, name: &str) -> Tally<K> {
+        let mut input = InputSession::new();
+        let probe = ProbeHandle::new();
+        let totals = Rc::new(RefCell::new(BTreeMap::new()));
+        let kept = totals.clone();
+        worker.dataflow_named::<u64, _, _>(name, |scope| {
+            input
+                .to_collection(scope)
+                .consolidate()
+                .inner
+                .exchange(|_| 0)
+                .inspect_batch(move |_, changes| {
+                    let mut totals = kept.borrow_mut();
+                    for (key, _, difference) in changes {
+                        correct(&mut totals, key, *difference);
+                    }
+                })
+                .probe_with(&probe);
+        });
+        Tally { input, probe, totals }
+    }
+
+    /// Counts `key` up, or down, by `difference`.
+    pub fn add(&mut self, key: K, difference: i64) {
+        if difference != 0 {
+            self.input.update(key, difference);
+        }
+    }
+
+    /// Ends the round: returns when the differences of all workers have been counted.
+    pub fn settle(&mut self, worker: &mut Worker) {
+        let next = *self.input.time() + 1;
+        self.input.advance_to(next);
+        self.input.flush();
+        worker.step_or_park_while(None, || self.probe.less_than(&next));
+    }
+
+    /// The totals of the rounds so far; on worker 0 only, elsewhere nothing.
+    pub fn totals(&self) -> BTreeMap<K, i64> {
+        self.totals.borrow().clone()
+    }
+}
+
+fn correct<K: Key>(totals: &mut BTreeMap<K, i64>, key: &K, difference: i64) {
+    match totals.get_mut(key) {
+        Some(total) => {
+            *total += difference;
+            if *total == 0 {
+                totals.remove(key);
+            }
+        }
+        None => {
+            totals.insert(key.clone(), difference);
+        }
+    }
+}

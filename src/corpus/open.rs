@@ -1,0 +1,77 @@
+//! Opening inputs: plain or compressed, by their magic bytes, never by their names.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+/// How a file is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    Plain,
+    Gzip,
+    Xz,
+    Zstd,
+    /// A kind of archive that is not read, by its name and the command that unpacks it.
+    Foreign(&'static str, &'static str),
+}
+
+impl Packing {
+    /// Tells the packing from the first bytes of a file (six are enough).
+    pub fn of(start: &[u8]) -> Packing {
+        const KNOWN: &[(&[u8], Packing)] = &[
+            (b"\x1f\x8b", Packing::Gzip),
+            (b"\xfd7zXZ\0", Packing::Xz),
+            (b"\x28\xb5\x2f\xfd", Packing::Zstd),
+            (b"PK\x03\x04", Packing::Foreign("zip archive", "unzip")),
+            (b"BZh", Packing::Foreign("bzip2 file", "bunzip2")),
+            (b"7z\xbc\xaf\x27\x1c", Packing::Foreign("7-Zip archive", "7z x")),
+        ];
+        KNOWN.iter().find(|(magic, _)| start.starts_with(magic)).map_or(Packing::Plain, |&(_, packing)| packing)
+    }
+}
+
+/// The packing of the file at `path`.
+pub fn packing(path: &Path) -> io::Result<Packing> {
+    let mut start = [0; 6];
+    let read = read_up_to(&mut File::open(path)?, &mut start)?;
+    Ok(Packing::of(&start[..read]))
+}
+
+/// The unpacked bytes of the file at `path`; `-` is standard input.
+pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if path == Path::new("-") {
+        return unpack(Box::new(io::stdin()));
+    }
+    unpack(Box::new(File::open(path)?))
+}
+
+/// Unpacks `packed` by its magic bytes.
+pub fn unpack(mut packed: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let mut start = [0; 6];
+    let read = read_up_to(&mut packed, &mut start)?;
+    let whole = io::Cursor::new(start[..read].to_vec()).chain(packed);
+    Ok(match Packing::of(&start[..read]) {
+        Packing::Plain => Box::new(whole),
+        Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole))),
+        Packing::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(BufReader::with_capacity(1 << 16, whole))),
+        Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(whole)?),
+        Packing::Foreign(what, command) => {
+            let message = format!("this looks like a {what}: unpack it first (`{command}`), or pack it as gz, xz or zst");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+    })
+}
+
+/// Fills `buffer` as far as the input goes.
+pub fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}

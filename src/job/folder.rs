@@ -1,0 +1,85 @@
+//! The run folder: what a run leaves behind, and the proof that nobody else is writing it.
+//!
+//! Files are written beside their old versions and renamed over them, so a reader sees a file whole or not at all, and
+//! a run that dies leaves what was there before.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// Name of the file by which a folder is known to be a run folder.
+pub const MANIFEST: &str = "manifest.json";
+
+/// A folder that this process, alone, writes a run into.
+pub struct RunFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl RunFolder {
+    /// Makes the folder, or takes over one that an earlier run left. Fails at once where nothing can be written.
+    pub fn create(path: &Path) -> Result<RunFolder> {
+        if path.exists() && !path.is_dir() {
+            return Err(Error::output(path, "a file of that name is there, not a folder"));
+        }
+        let is_foreign = !path.join(MANIFEST).exists()
+            && fs::read_dir(path).is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != ".lock")));
+        if is_foreign {
+            let message = format!("the folder holds other things and no {MANIFEST}; choose another with --out");
+            return Err(Error::output(path, message));
+        }
+        fs::create_dir_all(path.join("report")).map_err(|e| Error::output(path, e))?;
+        let lock = File::create(path.join(".lock")).map_err(|e| Error::output(path, e))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(RunFolder { path: path.to_path_buf(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                Err(Error::output(path, "another run is writing into this folder; wait for it, or choose another with --out"))
+            }
+            Err(TryLockError::Error(e)) => Err(Error::output(path, e)),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes `name`, a path in the folder, whole or not at all.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<()> {
+        write_whole(&self.path.join(name), content)
+    }
+
+    /// Appends a line to `name`.
+    pub fn append(&self, name: &str, line: &str) -> Result<()> {
+        let path = self.path.join(name);
+        let open = || File::options().create(true).append(true).open(&path);
+        open().and_then(|mut file| writeln!(file, "{line}")).map_err(|e| Error::output(&path, e))
+    }
+
+    /// Removes `name` where it is there.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::output(&path, e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes a file beside its old version and renames it over that.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".tmp");
+    let beside = PathBuf::from(beside);
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&beside)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    };
+    write().map_err(|e| {
+        let _ = fs::remove_file(&beside); // what is left of it is of no use
+        Error::output(path, e)
+    })
+}

@@ -1,0 +1,103 @@
+//! Arc-standard (Nivre 2003): reduce actions connect the two topmost stack items.
+//!
+//! Memory cost: stack items, since none of them is connected to another. The oracle prefers reduce to shift.
+
+use super::{Arcs, Label, TransitionSystem};
+use crate::corpus::tree::Tree;
+
+/// The stack holds roots of finished or growing subtrees; the buffer is `next ..= root`.
+#[derive(Clone, Debug, Default)]
+pub struct ArcStandard {
+    stack: Vec<u32>,
+    next: u32,
+    root: u32,
+    arcs: Arcs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Transition {
+    /// Moves the front of the buffer to the stack.
+    Shift,
+    /// The top becomes the head of the item below it, which leaves the stack.
+    LeftArc(Label),
+    /// The item below the top becomes the head of the top, which leaves the stack.
+    RightArc(Label),
+}
+
+impl ArcStandard {
+    /// The two topmost items, (below, top), where there are two.
+    #[inline]
+    fn top_two(&self) -> Option<(u32, u32)> {
+        match *self.stack.as_slice() {
+            [.., below, top] => Some((below, top)),
+            _ => None,
+        }
+    }
+}
+
+impl TransitionSystem for ArcStandard {
+    type Transition = Transition;
+    const NAME: &'static str = "arc-standard";
+
+    fn start(&mut self, words: u32) {
+        self.stack.clear();
+        self.next = 1;
+        self.root = words + 1;
+        self.arcs.clear(self.root);
+    }
+
+    #[inline]
+    fn is_final(&self) -> bool {
+        self.next > self.root && self.stack.len() == 1
+    }
+
+    fn is_legal(&self, transition: Transition) -> bool {
+        match transition {
+            Transition::Shift => self.next <= self.root,
+            Transition::LeftArc(_) => self.stack.len() >= 2,
+            // The dummy root is nobody's dependent.
+            Transition::RightArc(_) => self.top_two().is_some_and(|(_, top)| top != self.root),
+        }
+    }
+
+    #[inline]
+    fn apply(&mut self, transition: Transition) {
+        match transition {
+            Transition::Shift => {
+                self.stack.push(self.next);
+                self.next += 1;
+            }
+            Transition::LeftArc(label) => {
+                let top = self.stack.pop().expect("two items");
+                let below = std::mem::replace(self.stack.last_mut().expect("two items"), top);
+                self.arcs.add(top, below, label);
+            }
+            Transition::RightArc(label) => {
+                let top = self.stack.pop().expect("two items");
+                let below = *self.stack.last().expect("two items");
+                self.arcs.add(below, top, label);
+            }
+        }
+    }
+
+    #[inline]
+    fn oracle(&self, gold: &Tree) -> Transition {
+        match self.top_two() {
+            Some((below, top)) if gold.head(below) == top => Transition::LeftArc(gold.label(below)),
+            // Everything above `top` has been reduced, so `top` has all its dependents once the last one was read.
+            Some((below, top)) if gold.head(top) == below && gold.last_dependent(top) < self.next => {
+                Transition::RightArc(gold.label(top))
+            }
+            _ => Transition::Shift,
+        }
+    }
+
+    #[inline]
+    fn memory_cost(&self) -> u32 {
+        self.stack.len() as u32
+    }
+
+    fn arcs(&self) -> &Arcs {
+        &self.arcs
+    }
+}
