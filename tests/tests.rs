@@ -1,7 +1,33 @@
-//! The one integration-test binary.
+//! The one integration-test binary: what a user sees, dataflows against plain sequential twins, oracles against exact
+//! answers.
 //!
-//! - `oracles`: transition systems against exact answers and on random and real trees
-//! - ...
+//! - `oracles`: transition systems on all small trees, random trees and the real treebanks
+//! - `reader`: CoNLL-X and CoNLL-U, whole and cut into pieces; rules and their addresses
+//! - `law`: the cluster never shows in the result: threads, processes, a sequential twin
+//! - `oracle_job`: the command line of the oracle job, its run folder and report
+//! - `bad_input`: what goes wrong is said clearly, early, and with the right exit code
+//! - `watch`: treebanks that change under a running job
+//! - `mesh`: strangers, other jobs and missing processes
+//! - `page`: the report in a browser
+//!
+//! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.
 
+#[path = "all/support.rs"]
+mod support;
+
+#[path = "all/bad_input.rs"]
+mod bad_input;
+#[path = "all/law.rs"]
+mod law;
+#[path = "all/mesh.rs"]
+mod mesh;
+#[path = "all/oracle_job.rs"]
+mod oracle_job;
 #[path = "all/oracles.rs"]
 mod oracles;
+#[path = "all/page.rs"]
+mod page;
+#[path = "all/reader.rs"]
+mod reader;
+#[path = "all/watch.rs"]
+mod watch;

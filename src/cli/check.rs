@@ -1,6 +1,6 @@
 //! `sawmill check`: treebank files, every problem with its address.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -62,9 +62,9 @@ impl Check {
         }
     }
 
-    fn check(&self, file: &PathBuf) -> Result<Summary> {
+    fn check(&self, file: &Path) -> Result<Summary> {
         let encoding = if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 };
-        let input = Input::file(0, file.clone(), encoding).map_err(|e| Error::input(file, e))?;
+        let input = Input::file(0, file.to_path_buf(), encoding).map_err(|e| Error::input(file, e))?;
         let mut blocks = Blocks::open(0, &input.whole_piece(0), &input);
         let mut reader = Reader::default();
         let mut summary = Summary::default();

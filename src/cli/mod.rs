@@ -13,8 +13,10 @@ use crate::error::Result;
 /// Distributed batch pipeline for Bayesian NLP: treebanks and text in; histograms, models and reports out.
 #[derive(Parser)]
 #[command(name = "sawmill", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done; 1 done, with skipped inputs; 2 usage or job file; 3 input data; 4 cluster; \
-                        70 a fault of sawmill itself.")]
+#[command(
+    after_help = "Exit codes: 0 done; 1 done, with skipped inputs; 2 usage or job file; 3 input data; 4 cluster; \
+                        70 a fault of sawmill itself."
+)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -68,7 +70,9 @@ impl Verb {
 fn print(text: &str) -> Result<()> {
     use std::io::{ErrorKind, Write};
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(crate::error::Error::Usage(format!("cannot write to stdout: {e}"))),
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(crate::error::Error::Usage(format!("cannot write to stdout: {e}")))
+        }
         _ => Ok(()),
     }
 }

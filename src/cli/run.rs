@@ -83,7 +83,8 @@ impl ClusterFlags {
         cluster.hosts = read_hosts(file)?;
         cluster.process = process;
         if process >= cluster.hosts.len() {
-            let message = format!("--process {process}, but {} names {} hosts, from 0", file.display(), cluster.hosts.len());
+            let message =
+                format!("--process {process}, but {} names {} hosts, from 0", file.display(), cluster.hosts.len());
             return Err(Error::Usage(message));
         }
         cluster.secret = self.read_secret()?;
@@ -96,7 +97,8 @@ impl ClusterFlags {
 
     fn read_secret(&self) -> Result<String> {
         let Some(file) = &self.secret_file else { return Ok(self.secret.clone().unwrap_or_default()) };
-        let text = std::fs::read_to_string(file).map_err(|e| Error::Usage(format!("--secret-file {}: {e}", file.display())))?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|e| Error::Usage(format!("--secret-file {}: {e}", file.display())))?;
         Ok(text.trim().to_string())
     }
 }
@@ -110,7 +112,8 @@ fn read_hosts(file: &Path) -> Result<Vec<String>> {
         if host.is_empty() {
             continue;
         }
-        let has_port = host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
+        let has_port =
+            host.rsplit_once(':').is_some_and(|(name, port)| !name.is_empty() && port.parse::<u16>().is_ok());
         if !has_port {
             return Err(Error::Usage(format!("{}:{number}: `{host}` is not host:port", file.display())));
         }
@@ -177,16 +180,13 @@ impl Run {
                 let _ = folder.append(METRICS, &figures.to_string()); // missing metrics are no reason to stop
             })
         });
-        // Inputs are hashed beside the work, for the manifest.
-        let inputs = plan.inputs.clone();
-        let hashes = record.is_some().then(|| std::thread::spawn(move || records(&inputs)));
         let outcome = once(plan, &self.title(), cluster, &progress)?;
         drop(meter);
         let (Some(record), Some(outcome)) = (record, outcome) else { return Ok(exit::DONE) };
         let seconds = started.elapsed().as_secs_f64();
         outcome.write(&record.folder)?;
         record.manifest.seconds = seconds;
-        record.manifest.inputs = hashes.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        record.manifest.inputs = records(&plan.inputs, outcome.contents());
         let tokens: u64 = outcome.study.treebanks.iter().map(|t| t.tokens_used).sum();
         let figures = json!({
             "seconds": seconds, "tokens": tokens, "tokens_per_second": tokens as f64 / seconds, "peak_memory_mib": peak_memory_mib(),
@@ -217,7 +217,7 @@ impl Run {
         ctrlc::set_handler(move || stopping.store(true, Ordering::Relaxed))
             .map_err(|e| Error::Usage(format!("cannot watch for interrupts: {e}")))?;
         if let Some(record) = record {
-            record.manifest.inputs = records(&plan.inputs);
+            record.manifest.inputs = records(&plan.inputs, &[]);
             record.save(State::Watching)?;
         }
         let folder = record.as_ref().map(|record| record.folder.clone());
@@ -279,8 +279,14 @@ impl Record {
     }
 }
 
+/// The report's page, as short as it can be said from the working directory.
 fn report_path(out: &Path) -> PathBuf {
-    out.join("report").join("index.html")
+    let path = out.join("report").join("index.html");
+    let whole = path.canonicalize().unwrap_or(path);
+    match std::env::current_dir().ok().and_then(|here| Some(whole.strip_prefix(here).ok()?.to_path_buf())) {
+        Some(short) => short,
+        None => whole,
+    }
 }
 
 /// Says on stderr what was wrong with the inputs; returns whether anything was.
@@ -305,7 +311,10 @@ fn has_result(out: &Path, job: &Job) -> Result<bool> {
     let (old, new) = (std::fs::read_to_string(out.join("job.toml")).unwrap_or_default(), job.to_toml());
     if old != new {
         let lines = |a: &str, b: &str, sign: char| -> String {
-            a.lines().filter(|line| !b.lines().any(|other| other == *line)).map(|line| format!("\n{sign} {line}")).collect()
+            a.lines()
+                .filter(|line| !b.lines().any(|other| other == *line))
+                .map(|line| format!("\n{sign} {line}"))
+                .collect()
         };
         return Err(Error::Usage(format!(
             "--resume: {} holds a run with other settings:{}{}",
@@ -322,7 +331,13 @@ fn describe(plan: &Plan, cluster: &Cluster, out: &Path) -> String {
     use std::fmt::Write;
     let mut text = String::new();
     let systems: Vec<&str> = plan.settings.systems.iter().map(|system| system.name()).collect();
-    let _ = writeln!(text, "oracle job, seed {}, {} with {} reorderings", plan.seed, systems.join(", "), plan.settings.reorder);
+    let _ = writeln!(
+        text,
+        "oracle job, seed {}, {} with {} reorderings",
+        plan.seed,
+        systems.join(", "),
+        plan.settings.reorder
+    );
     for (index, name) in plan.treebanks.iter().enumerate() {
         let inputs: Vec<&Input> = plan.inputs.iter().filter(|input| usize::from(input.group) == index).collect();
         let weight: u64 = inputs.iter().map(|input| input.weight()).sum();
@@ -335,8 +350,19 @@ fn describe(plan: &Plan, cluster: &Cluster, out: &Path) -> String {
     // Measured: about 150 MB/s a worker with one reordering, half of it more for each further one.
     let rate = 150e6 / (0.5 + 0.5 * f64::from(plan.settings.reorder.max(1)));
     let seconds = bytes as f64 / rate / cluster.workers() as f64;
-    let _ = writeln!(text, "{} pieces for {} workers in {} processes", plan.pieces.len(), cluster.workers(), cluster.processes());
-    let _ = writeln!(text, "about {:.0} MB of text, {seconds:.1} s, {} MB of memory per process", bytes as f64 / 1e6, 15 + 10 * cluster.threads);
+    let _ = writeln!(
+        text,
+        "{} pieces for {} workers in {} processes",
+        plan.pieces.len(),
+        cluster.workers(),
+        cluster.processes()
+    );
+    let _ = writeln!(
+        text,
+        "about {:.0} MB of text, {seconds:.1} s, {} MB of memory per process",
+        bytes as f64 / 1e6,
+        15 + 10 * cluster.threads
+    );
     let _ = writeln!(text, "run folder: {}", out.display());
     text
 }

@@ -21,7 +21,8 @@ impl Status {
         let manifest = Manifest::load(&self.run)?;
         let is_active = matches!(manifest.state, State::Running | State::Watching);
         // A run holds the lock while it lives, however it ends.
-        let is_alive = File::open(self.run.join(".lock")).is_ok_and(|f| matches!(f.try_lock(), Err(TryLockError::WouldBlock)));
+        let is_alive =
+            File::open(self.run.join(".lock")).is_ok_and(|f| matches!(f.try_lock(), Err(TryLockError::WouldBlock)));
         let state = match manifest.state {
             State::Running if is_alive => "running".to_string(),
             State::Watching if is_alive => "watching for changes".to_string(),

@@ -75,7 +75,9 @@ impl Cluster {
 }
 
 /// Waits for the workers of this process.
-fn join<T: Send + 'static>(guards: std::result::Result<timely::communication::WorkerGuards<T>, String>) -> Result<Vec<T>> {
+fn join<T: Send + 'static>(
+    guards: std::result::Result<timely::communication::WorkerGuards<T>, String>,
+) -> Result<Vec<T>> {
     let guards = guards.map_err(|e| Error::Cluster(format!("cannot start the workers: {e}")))?;
     let lost = || Error::Cluster("a worker or its connection was lost".to_string());
     // After a network failure, joining panics in timely's own threads.

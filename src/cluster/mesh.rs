@@ -68,8 +68,9 @@ impl Mesh {
 
     fn listen(&self) -> Result<TcpListener> {
         let address = &self.addresses[self.process];
-        let listener = TcpListener::bind(address.as_str())
-            .map_err(|e| Error::Cluster(format!("cannot listen on {address}, which is process {}: {e}", self.process)))?;
+        let listener = TcpListener::bind(address.as_str()).map_err(|e| {
+            Error::Cluster(format!("cannot listen on {address}, which is process {}: {e}", self.process))
+        })?;
         listener.set_nonblocking(true).map_err(|e| Error::Cluster(format!("{address}: {e}")))?;
         Ok(listener)
     }

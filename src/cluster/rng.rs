@@ -48,9 +48,10 @@ mod tests {
         let small: Vec<u32> = (0..8).map(|_| rng.random_range(0..10)).collect();
         let mut order: Vec<u32> = (0..8).collect();
         order.shuffle(&mut rng);
-        assert_eq!(words, [0, 0]);
-        assert_eq!(small, []);
-        assert_eq!(order, []);
+        assert_eq!(
+            (words, small, order),
+            ([1778676992371378129, 4530623657965418193], vec![8, 3, 1, 3, 8, 1, 8, 0], vec![5, 6, 3, 4, 7, 0, 1, 2])
+        );
     }
 
     #[test]

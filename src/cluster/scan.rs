@@ -22,8 +22,9 @@ const KEPT_PROBLEMS: usize = 20;
 pub trait Counter: 'static {
     type Key: Key;
 
-    /// Counts the sentences of `block`, which belongs to group `group` of the inputs.
-    fn count_block(&mut self, group: u16, block: &Block, report: &mut dyn FnMut(&Problem));
+    /// Counts the sentences of `block`, which belongs to group `group` of the inputs. Returns the sum of the sentences'
+    /// hashes, which tells the same content from other content wherever it is cut.
+    fn count_block(&mut self, group: u16, block: &Block, report: &mut dyn FnMut(&Problem)) -> u64;
 
     /// Hands out what was counted since the last call.
     fn drain(&mut self, emit: &mut dyn FnMut(Self::Key, i64));
@@ -35,6 +36,8 @@ pub struct Found<K> {
     pub counts: BTreeMap<K, i64>,
     /// The first problems of each input and rule, in the order of the inputs.
     pub problems: Vec<Diagnostic>,
+    /// Sum of the hashes of the sentences, by input.
+    pub contents: Vec<u64>,
 }
 
 /// What workers tell worker 0 beside the counts; with the difference as the number.
@@ -43,6 +46,9 @@ pub enum Note {
     /// Lines of a piece: worker 0 turns lines of pieces into lines of files with them.
     Lines(u32),
     Problem(u32, Problem),
+    /// Sum of the hashes of an input's sentences, as two halves that cannot overflow.
+    ContentLow(u32),
+    ContentHigh(u32),
 }
 
 /// Bytes that this process has worked on, for progress.
@@ -61,7 +67,7 @@ pub fn scan<C: Counter>(
 ) -> Option<Found<C::Key>> {
     let mut counts = Tally::<C::Key>::new(worker, "Counts");
     let mut notes = Tally::<Note>::new(worker, "Notes");
-    let desk = Rc::new(RefCell::new(Desk { counter, problems: Problems::default(), lines: BTreeMap::new() }));
+    let desk = Rc::new(RefCell::new(Desk { counter, problems: Problems::default(), sums: BTreeMap::new() }));
     let (all_inputs, all_pieces) = (inputs.clone(), pieces.clone());
     let open = move |number: u32| {
         let piece = &all_pieces[number as usize];
@@ -77,12 +83,15 @@ pub fn scan<C: Counter>(
     deal(worker, heaviest_first(pieces), open, work);
     let mut desk = desk.borrow_mut();
     desk.counter.drain(&mut |key, count| counts.add(key, count));
-    std::mem::take(&mut desk.lines).into_iter().for_each(|(piece, lines)| notes.add(Note::Lines(piece), lines));
+    std::mem::take(&mut desk.sums).into_iter().for_each(|(note, sum)| notes.add(note, sum));
     desk.problems.drain().for_each(|(piece, problem)| notes.add(Note::Problem(piece, problem), 1));
     counts.settle(worker);
     notes.settle(worker);
-    (worker.index() == 0)
-        .then(|| Found { counts: counts.totals(), problems: addressed(notes.totals(), inputs, pieces) })
+    (worker.index() == 0).then(|| {
+        let notes = notes.totals();
+        let contents = (0..inputs.len() as u32).map(|input| content(&notes, input)).collect();
+        Found { counts: counts.totals(), problems: addressed(notes, inputs, pieces), contents }
+    })
 }
 
 /// The order in which pieces are dealt: large ones first, so that the last ones to end are small.
@@ -96,14 +105,18 @@ fn heaviest_first(pieces: &[Piece]) -> Vec<u32> {
 struct Desk<C> {
     counter: C,
     problems: Problems,
-    lines: BTreeMap<u32, i64>,
+    /// Lines and contents.
+    sums: BTreeMap<Note, i64>,
 }
 
 impl<C: Counter> Desk<C> {
     fn count(&mut self, input: u32, group: u16, block: &Block) {
-        *self.lines.entry(block.piece).or_default() += block.lines as i64;
         let problems = &mut self.problems;
-        self.counter.count_block(group, block, &mut |problem| problems.keep(input, block.piece, problem));
+        let hash = self.counter.count_block(group, block, &mut |problem| problems.keep(input, block.piece, problem));
+        let mut add = |note, n: u64| *self.sums.entry(note).or_default() += n as i64;
+        add(Note::Lines(block.piece), block.lines);
+        add(Note::ContentLow(input), hash & u64::from(u32::MAX));
+        add(Note::ContentHigh(input), hash >> 32);
     }
 }
 
@@ -127,6 +140,12 @@ impl Problems {
     pub fn drain(&mut self) -> impl Iterator<Item = (u32, Problem)> + use<> {
         std::mem::take(&mut self.kept).into_values().flatten()
     }
+}
+
+/// The sum of the hashes of an input's sentences, modulo 2^64.
+fn content(notes: &BTreeMap<Note, i64>, input: u32) -> u64 {
+    let half = |note| notes.get(&note).copied().unwrap_or(0) as u64;
+    (half(Note::ContentHigh(input)) << 32).wrapping_add(half(Note::ContentLow(input)))
 }
 
 /// Gives the problems their addresses: a line of a file is a line of a piece plus the lines of the pieces before it.

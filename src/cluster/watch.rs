@@ -1,7 +1,6 @@
 //! A pass that is kept alive: every worker looks after some of the inputs, and when one changes, sends the differences
 //! between its old and its new sentences. Worker 0 sees the corrected totals of each round in which anything changed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,7 +36,7 @@ pub fn watch<M: Memory>(
     let mine = shares(inputs, worker.peers()).swap_remove(worker.index());
     // Whole inputs stand for pieces here: a line of one is a line of the other.
     let pieces: Vec<Piece> = (0..).zip(inputs.iter()).map(|(number, input)| input.whole_piece(number)).collect();
-    let mut last: Option<(BTreeMap<M::Key, i64>, BTreeMap<Note, i64>)> = None;
+    let mut last = None;
     while !stop.load(Ordering::Relaxed) {
         let next_look = Instant::now() + LOOK_EVERY;
         for &number in &mine {
@@ -48,7 +47,7 @@ pub fn watch<M: Memory>(
         let now = (counts.totals(), notes.totals());
         if worker.index() == 0 && last.as_ref() != Some(&now) {
             let problems = addressed(now.1.clone(), inputs, &pieces);
-            changed(Found { counts: now.0.clone(), problems });
+            changed(Found { counts: now.0.clone(), problems, contents: vec![] });
             last = Some(now);
         }
         while Instant::now() < next_look && !stop.load(Ordering::Relaxed) {

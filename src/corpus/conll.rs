@@ -104,17 +104,20 @@ impl Reader {
         let mut at = start;
         let mut sentence_end = start;
         while at < text.len() {
-            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |i| at + i);
             let this_line = *line;
             *line += 1;
-            match text[at..end].first() {
-                None => {
-                    at = end + 1;
+            let end = match text[at] {
+                b'\n' => {
+                    at += 1;
                     break;
                 }
-                Some(b'#') => {}
-                Some(_) => self.parse_token(&text[start..end], at - start, this_line),
-            }
+                b'#' => memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |i| at + i),
+                _ => {
+                    let row = Row::scan(text, at);
+                    self.parse_token(&text[start..row.end], at - start, &row, this_line);
+                    row.end
+                }
+            };
             sentence_end = end;
             at = end + 1;
         }
@@ -127,21 +130,12 @@ impl Reader {
 
     /// Reads the token line that begins at `at` and ends with `text`.
     #[inline]
-    fn parse_token(&mut self, text: &[u8], at: usize, line: u64) {
-        let row = &text[at..];
-        let mut starts = [0; COLUMNS + 1];
-        starts[0] = at as u32;
-        let mut columns = 1;
-        for tab in memchr::memchr_iter(b'\t', row) {
-            if columns < COLUMNS {
-                starts[columns] = (at + tab) as u32 + 1;
-            }
-            columns += 1;
+    fn parse_token(&mut self, text: &[u8], at: usize, row: &Row, line: u64) {
+        if row.columns != COLUMNS {
+            return self.problem(line, Rule::ColumnCount, column_message(&text[at..], row.columns));
         }
+        let mut starts = row.starts.map(|start| start + at as u32);
         starts[COLUMNS] = text.len() as u32 + 1;
-        if columns != COLUMNS {
-            return self.problem(line, Rule::ColumnCount, column_message(row, columns));
-        }
         let column = |index: usize| &text[starts[index] as usize..starts[index + 1] as usize - 1];
         let due = self.tokens.len() as u32 + 1;
         let id = column(column::ID);
@@ -151,7 +145,9 @@ impl Reader {
                 self.problem(line, Rule::IdOrder, format!("ID is {}, not {due}", lossy(id)));
             }
             None if is_range(id) || is_empty_node(id) => return,
-            None => self.problem(line, Rule::BadId, format!("ID is `{}`, not a number, range or empty node", lossy(id))),
+            None => {
+                self.problem(line, Rule::BadId, format!("ID is `{}`, not a number, range or empty node", lossy(id)))
+            }
         }
         let head = column(column::HEAD);
         let head = match number(head) {
@@ -229,10 +225,8 @@ impl Reader {
         if let Err(error) = std::str::from_utf8(text) {
             let at = error.valid_up_to();
             let line = first_line + line_ends(&text[..at]);
-            let message = format!(
-                "byte 0x{:02x} is not UTF-8; if the file is ISO 8859-1, say encoding = \"latin-1\"",
-                text[at]
-            );
+            let message =
+                format!("byte 0x{:02x} is not UTF-8; if the file is ISO 8859-1, say encoding = \"latin-1\"", text[at]);
             self.problem(line, Rule::BrokenEncoding, message);
         }
     }
@@ -255,6 +249,61 @@ impl Reader {
         let more = if circle.len() > 8 { " ..." } else { "" };
         format!("the heads run in a circle: {}{more} -> {word}", shown.join(" -> "))
     }
+}
+
+/// Where the columns of a line begin, counted from the line's own beginning.
+struct Row {
+    /// Where the line ends in the text.
+    end: usize,
+    columns: usize,
+    starts: [u32; COLUMNS + 1],
+}
+
+impl Row {
+    /// Looks for tabs and the line end, eight bytes at a time: columns are short, and a search for each one costs more
+    /// than what it finds.
+    #[inline]
+    fn scan(text: &[u8], at: usize) -> Row {
+        const EVERY: u64 = u64::from_le_bytes([1; 8]);
+        let mut row = Row { end: text.len(), columns: 1, starts: [0; COLUMNS + 1] };
+        let mut word = at;
+        while word < text.len() {
+            let bytes = match text.get(word..word + 8) {
+                Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("8 bytes")),
+                None => last_bytes(&text[word..]),
+            };
+            // TAB and line feed are 0x09 and 0x0a: zero the bytes 0x08 ..= 0x0b, then find the zeros.
+            let masked = (bytes & (EVERY * 0xfc)) ^ (EVERY * 0x08);
+            let mut hits = !((((masked & (EVERY * 0x7f)) + EVERY * 0x7f) | masked) | (EVERY * 0x7f));
+            while hits != 0 {
+                let hit = word + (hits.trailing_zeros() / 8) as usize;
+                hits &= hits - 1;
+                match text[hit] {
+                    b'\t' => {
+                        if row.columns < COLUMNS {
+                            row.starts[row.columns] = (hit - at) as u32 + 1;
+                        }
+                        row.columns += 1;
+                    }
+                    b'\n' => {
+                        row.end = hit;
+                        return row;
+                    }
+                    _ => {}
+                }
+            }
+            word += 8;
+        }
+        row
+    }
+}
+
+/// Fewer than eight bytes as a word, filled up with bytes that are neither TAB nor line feed.
+#[cold]
+fn last_bytes(bytes: &[u8]) -> u64 {
+    let mut word = [b'_'; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }
 
 /// Line ends in `text`.

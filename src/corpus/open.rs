@@ -53,10 +53,13 @@ pub fn unpack(mut packed: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Sen
     Ok(match Packing::of(&start[..read]) {
         Packing::Plain => Box::new(whole),
         Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole))),
-        Packing::Xz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(BufReader::with_capacity(1 << 16, whole))),
+        Packing::Xz => {
+            Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(BufReader::with_capacity(1 << 16, whole)))
+        }
         Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(whole)?),
         Packing::Foreign(what, command) => {
-            let message = format!("this looks like a {what}: unpack it first (`{command}`), or pack it as gz, xz or zst");
+            let message =
+                format!("this looks like a {what}: unpack it first (`{command}`), or pack it as gz, xz or zst");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
     })

@@ -191,7 +191,8 @@ impl Blocks {
             }
             Source::Bytes { splitter, encoding, begins_file } => {
                 let begins_file = std::mem::take(begins_file);
-                let problem = |rule, message| Problem { line: block.first_line, rule, sentence: String::new(), message };
+                let problem =
+                    |rule, message| Problem { line: block.first_line, rule, sentence: String::new(), message };
                 match splitter.next(&mut block.text) {
                     Ok(Some(Split::Sentences)) => {
                         if begins_file && let Some(message) = not_text(&block.text) {

@@ -85,7 +85,8 @@ impl Document {
         let siblings = parents.iter().try_fold(known, |value, parent| value.get(parent));
         let siblings: Vec<&str> =
             siblings.and_then(Value::as_table).map(|t| t.keys().map(String::as_str).collect()).unwrap_or_default();
-        let full: Vec<&str> = path.split('.').filter(|p| !p.is_empty()).chain(keys.iter().map(String::as_str)).collect();
+        let full: Vec<&str> =
+            path.split('.').filter(|p| !p.is_empty()).chain(keys.iter().map(String::as_str)).collect();
         let hint = match nearest(key, &siblings) {
             Some(near) => format!("; did you mean `{near}`?"),
             None => format!("; known here: {}", siblings.join(", ")),
@@ -121,7 +122,10 @@ impl Document {
                     let name = text[start + 2..start + length].to_string();
                     let filled = std::env::var(&name).map_err(|_| {
                         let message = "is not set (or not UTF-8); set it, as with";
-                        Error::Usage(format!("{}: {path}: the environment variable {name} {message} `export {name}=...`", self.name()))
+                        Error::Usage(format!(
+                            "{}: {path}: the environment variable {name} {message} `export {name}=...`",
+                            self.name()
+                        ))
                     })?;
                     text.replace_range(start..=start + length, &filled);
                 }
@@ -149,7 +153,8 @@ fn apply(table: &mut Table, setting: &str) -> Result<()> {
     let mut table = table;
     for parent in parents {
         let entry = table.entry(parent.to_string()).or_insert_with(|| Value::Table(Table::new()));
-        table = entry.as_table_mut().ok_or_else(|| Error::Usage(format!("--set {setting}: {parent} is not a table")))?;
+        table =
+            entry.as_table_mut().ok_or_else(|| Error::Usage(format!("--set {setting}: {parent} is not a table")))?;
     }
     table.insert(last.to_string(), value);
     Ok(())

@@ -34,9 +34,10 @@ impl RunFolder {
         let lock = File::create(path.join(".lock")).map_err(|e| Error::output(path, e))?;
         match lock.try_lock() {
             Ok(()) => Ok(RunFolder { path: path.to_path_buf(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => {
-                Err(Error::output(path, "another run is writing into this folder; wait for it, or choose another with --out"))
-            }
+            Err(TryLockError::WouldBlock) => Err(Error::output(
+                path,
+                "another run is writing into this folder; wait for it, or choose another with --out",
+            )),
             Err(TryLockError::Error(e)) => Err(Error::output(path, e)),
         }
     }

@@ -1,13 +1,10 @@
 //! What a run says of itself, in `manifest.json`.
 
-use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::Xxh3;
 
-use crate::corpus::open::read_up_to;
 use crate::corpus::piece::{Input, Origin};
 use crate::error::{Error, Result};
 
@@ -50,9 +47,11 @@ pub struct Manifest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InputRecord {
     pub path: String,
+    /// Size of the file as stored.
     pub bytes: u64,
-    /// XXH3, 128 bits, of the file as stored: what `xxhsum -H2` prints. Null for what is not a file.
-    pub xxh3: Option<String>,
+    /// Sum, modulo 2^64, of the XXH3 hashes of its sentences: the same however the file is packed or cut. Null where
+    /// it was not read to the end.
+    pub content: Option<String>,
 }
 
 impl Manifest {
@@ -77,29 +76,15 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Names and hashes of `inputs`.
-pub fn records(inputs: &[Input]) -> Vec<InputRecord> {
-    let record = |input: &Input| match &input.origin {
-        Origin::Synthetic(_) => InputRecord { path: input.name(), bytes: 0, xxh3: None },
-        Origin::File { path, bytes, .. } => {
-            InputRecord { path: input.name(), bytes: *bytes, xxh3: hash_file(path).ok().map(|h| format!("{h:032x}")) }
-        }
+/// What is to be said of `inputs`, whose content hashes may be known.
+pub fn records(inputs: &[Input], contents: &[u64]) -> Vec<InputRecord> {
+    let record = |(index, input): (usize, &Input)| InputRecord {
+        path: input.name(),
+        bytes: match &input.origin {
+            Origin::File { bytes, .. } => *bytes,
+            Origin::Synthetic(_) => 0,
+        },
+        content: contents.get(index).map(|hash| format!("{hash:016x}")),
     };
-    inputs.iter().map(record).collect()
-}
-
-fn hash_file(path: &Path) -> io::Result<u128> {
-    if path == Path::new("-") {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let mut file = std::fs::File::open(path)?;
-    let mut hasher = Xxh3::new();
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let read = read_up_to(&mut file, &mut buffer)?;
-        if read == 0 {
-            return Ok(hasher.digest128());
-        }
-        hasher.update(&buffer[..read]);
-    }
+    inputs.iter().enumerate().map(record).collect()
 }

@@ -77,7 +77,7 @@ pub fn check(study: &Study) -> Vec<Claim> {
 }
 
 /// Treebanks with their value of `measure`, largest first.
-fn ranked<'a>(study: &'a Study, measure: impl Fn(&Treebank) -> Option<f64>) -> Vec<(&'a str, f64)> {
+fn ranked(study: &Study, measure: impl Fn(&Treebank) -> Option<f64>) -> Vec<(&str, f64)> {
     let mut ranked: Vec<(&str, f64)> =
         study.treebanks.iter().filter_map(|t| measure(t).map(|value| (t.name.as_str(), value))).collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
@@ -137,7 +137,9 @@ fn arc_standard_suits_head_final(study: &Study) -> Claim {
     Claim {
         id: "arc-standard-head-final",
         claim: "Arc-standard needs little memory in head-final languages such as Japanese and Turkish only, and behaves poorly in many others.",
-        rule: format!("Holds when Japanese and Turkish are in the first third by configurations of cost {COST} or less."),
+        rule: format!(
+            "Holds when Japanese and Turkish are in the first third by configurations of cost {COST} or less."
+        ),
         verdict: Verdict::of(top, named),
         finding: format!(
             "{}Highest: {}. Lowest: {}. {low} of {} treebanks are below {SHARE} %.",
@@ -159,7 +161,9 @@ fn arc_eager_needs_more(study: &Study) -> Claim {
     Claim {
         id: "arc-eager-gap",
         claim: "In some languages, such as Arabic, Hungarian and Japanese, arc-eager needs more memory while left-corner behaves as elsewhere.",
-        rule: format!("Holds when these are in the first third by how many points arc-eager is behind at cost {COST} or less."),
+        rule: format!(
+            "Holds when these are in the first third by how many points arc-eager is behind at cost {COST} or less."
+        ),
         verdict: Verdict::of(top, named),
         finding: format!(
             "{}Points behind, most: {}; least: {}.",
@@ -183,7 +187,9 @@ fn left_corner_is_most_uniform(study: &Study) -> Claim {
     Claim {
         id: "left-corner-universal",
         claim: "Needing little memory is more universal for left-corner than for the other systems.",
-        rule: format!("Holds when the treebanks differ least under left-corner (highest less lowest % at cost {COST} or less)."),
+        rule: format!(
+            "Holds when the treebanks differ least under left-corner (highest less lowest % at cost {COST} or less)."
+        ),
         verdict: match study.treebanks.len() {
             0 | 1 => Verdict::NotTested,
             _ if is_least => Verdict::Holds,

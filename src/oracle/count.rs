@@ -114,12 +114,18 @@ impl Counter {
 impl scan::Counter for Counter {
     type Key = Key;
 
-    fn count_block(&mut self, treebank: u16, block: &Block, report: &mut dyn FnMut(&Problem)) {
+    fn count_block(&mut self, treebank: u16, block: &Block, report: &mut dyn FnMut(&Problem)) -> u64 {
         for problem in &block.problems {
             self.counts.add_problem(treebank, problem, report);
         }
         let Counter { settings, seed, reader, counts } = self;
-        reader.read(block, |sentence| counts.add(settings, *seed, treebank, sentence, report));
+        let mut sum = 0u64;
+        reader.read(block, |sentence| {
+            let key = sentence.key();
+            sum = sum.wrapping_add(key);
+            counts.add(settings, *seed, treebank, sentence, key, report);
+        });
+        sum
     }
 
     fn drain(&mut self, emit: &mut dyn FnMut(Key, i64)) {
@@ -182,6 +188,7 @@ impl Counts {
         seed: u64,
         treebank: u16,
         sentence: &Sentence<'_>,
+        key: u64,
         report: &mut dyn FnMut(&Problem),
     ) {
         if let Some(first) = sentence.problems.first() {
@@ -206,12 +213,12 @@ impl Counts {
         };
         match skipped {
             Some(why) => self.skip(treebank, why),
-            None => self.use_sentence(settings, seed, treebank, sentence, tree),
+            None => self.use_sentence(settings, seed, treebank, key, tree),
         }
         self.pruned = pruned;
     }
 
-    fn use_sentence(&mut self, settings: &Settings, seed: u64, treebank: u16, sentence: &Sentence<'_>, tree: &Tree) {
+    fn use_sentence(&mut self, settings: &Settings, seed: u64, treebank: u16, key: u64, tree: &Tree) {
         let histograms = self.histograms(treebank);
         histograms.sentences += 1;
         histograms.tokens += u64::from(tree.words());
@@ -222,7 +229,6 @@ impl Counts {
         if settings.reorder == 0 {
             return;
         }
-        let key = sentence.key();
         let mut reordered = std::mem::take(&mut self.reordered);
         for repetition in 0..settings.reorder {
             let mut rng = generator(seed, Purpose::Reorder, key, u64::from(repetition));

@@ -47,7 +47,10 @@ fn memory_cost(study: &Study) -> Table {
     let mut table = Table::new(columns.into_iter().chain([("configurations", Align::Number)]));
     each_histogram(study, |treebank, system, order| {
         for (cost, &configurations) in treebank.costs(system, order).iter().enumerate().filter(|(_, n)| **n > 0) {
-            table.push(row([&treebank.name, system.name(), order.name()], [cost.to_string(), configurations.to_string()]));
+            table.push(row(
+                [&treebank.name, system.name(), order.name()],
+                [cost.to_string(), configurations.to_string()],
+            ));
         }
     });
     table
@@ -124,7 +127,8 @@ fn dependency_length_figure(study: &Study) -> DotPlot {
 }
 
 fn embedding(study: &Study) -> Table {
-    let columns = [("treebank", Align::Text), ("order", Align::Text), ("degree", Align::Number), ("sentences", Align::Number)];
+    let columns =
+        [("treebank", Align::Text), ("order", Align::Text), ("degree", Align::Number), ("sentences", Align::Number)];
     let mut table = Table::new(columns);
     for treebank in &study.treebanks {
         for &order in study.orders() {
@@ -223,7 +227,8 @@ fn panel(study: &Study, treebank: &Treebank) -> LineChart {
             let within: Vec<(f64, f64)> = SHOWN_COSTS
                 .filter_map(|cost| Some((cost as f64, treebank.percent_within(system, order, cost)?)))
                 .collect();
-            let tip: Vec<String> = within.iter().map(|(cost, percent)| format!("\u{2264}{cost}: {percent:.1} %")).collect();
+            let tip: Vec<String> =
+                within.iter().map(|(cost, percent)| format!("\u{2264}{cost}: {percent:.1} %")).collect();
             lines.push(Line {
                 name: line_name(system, order),
                 colour: system as usize,
@@ -270,7 +275,7 @@ fn page(
 ) -> String {
     let sum = |of: fn(&Treebank) -> u64| study.treebanks.iter().map(of).sum::<u64>();
     let mut page = Page::new(
-        title,
+        &format!("Memory cost of parsing: {title}"),
         "How much a parser has to keep in mind, configuration by configuration, when it derives the trees of a treebank \
          by the oracle of its transition system (after Noji & Miyao 2014).",
     );
@@ -293,7 +298,11 @@ fn page(
 fn figure(study: &Study, panels: &[LineChart]) -> String {
     let mut out = paragraph(&format!(
         "Share of configurations (%, upwards) whose memory cost is at most the number below. {}The faint line is at {} %.",
-        if study.has_reordered() { "Solid: sentences as they are. Dotted: the same trees with children in random order. " } else { "" },
+        if study.has_reordered() {
+            "Solid: sentences as they are. Dotted: the same trees with children in random order. "
+        } else {
+            ""
+        },
         claims::SHARE
     ));
     out.push_str("<ul class=\"legend\">\n");
@@ -336,9 +345,8 @@ fn reordering_html(study: &Study) -> String {
         return paragraph("No reorderings were asked for (oracle.reorder = 0).");
     }
     let systems = study.systems.iter();
-    let columns = systems.flat_map(|system| {
-        ["", ", reordered", ", change"].map(|what| (format!("{}{what}", system.name()), Align::Number))
-    });
+    let columns =
+        systems.flat_map(|system| [system.name(), "reordered", "change"].map(|name| (name.to_string(), Align::Number)));
     let mut table = Table::new([("treebank".to_string(), Align::Text)].into_iter().chain(columns));
     for treebank in &study.treebanks {
         let mut cells = vec![treebank.name.clone()];
@@ -374,7 +382,11 @@ fn embedding_html(study: &Study) -> String {
             let sentences = treebank.embedding(order);
             let total = sentences.iter().sum::<u64>().max(1) as f64;
             let share = |degree: usize| {
-                let at = if degree == 3 { &sentences[sentences.len().min(3)..] } else { sentences.get(degree..=degree).unwrap_or(&[]) };
+                let at = if degree == 3 {
+                    &sentences[sentences.len().min(3)..]
+                } else {
+                    sentences.get(degree..=degree).unwrap_or(&[])
+                };
                 format!("{:.1}", 100.0 * at.iter().sum::<u64>() as f64 / total)
             };
             table.push(row([treebank.name.as_str(), order.name()], degrees.clone().map(share)));
@@ -392,8 +404,9 @@ fn inputs_html(study: &Study, problems: &[Diagnostic]) -> String {
     reasons.dedup();
     let numbers = ["sentences read", "used", "words"].map(str::to_string);
     let columns = numbers.into_iter().chain(reasons.iter().map(|reason| reason.replace('_', " ")));
-    let mut table =
-        Table::new([("treebank".to_string(), Align::Text)].into_iter().chain(columns.map(|name| (name, Align::Number))));
+    let mut table = Table::new(
+        [("treebank".to_string(), Align::Text)].into_iter().chain(columns.map(|name| (name, Align::Number))),
+    );
     for t in &study.treebanks {
         let numbers = [t.sentences_read(), t.sentences_used, t.tokens_used].map(thousands);
         let skipped = reasons.iter().map(|reason| t.skipped.get(*reason).map_or(String::new(), |n| thousands(*n)));
@@ -413,7 +426,9 @@ pub fn compare(runs: &[(String, super::run::Outcome)]) -> String {
     names.sort_unstable();
     names.dedup();
     let mut page = Page::new("Runs side by side", "Mean memory cost of a configuration, and the share within cost 3.");
-    for system in System::ALL.into_iter().filter(|system| runs.iter().any(|(_, run)| run.study.systems.contains(system))) {
+    for system in
+        System::ALL.into_iter().filter(|system| runs.iter().any(|(_, run)| run.study.systems.contains(system)))
+    {
         let columns = runs.iter().flat_map(|(run, _)| {
             [format!("{run}: mean"), format!("% \u{2264} {}", claims::COST)].map(|name| (name, Align::Number))
         });

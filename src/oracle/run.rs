@@ -24,6 +24,7 @@ pub struct Outcome {
     pub title: String,
     pub study: Study,
     problems: Vec<(String, Problem)>,
+    contents: Vec<u64>,
 }
 
 /// Its file in the run folder.
@@ -33,12 +34,20 @@ impl Outcome {
     fn new(title: &str, plan: &Plan, found: &Found<Key>) -> Outcome {
         let study = Study::new(&plan.treebanks, &plan.settings.systems, &found.counts);
         let problems = found.problems.iter().map(|d| (d.path.clone(), d.problem.clone())).collect();
-        Outcome { title: title.to_string(), study, problems }
+        Outcome { title: title.to_string(), study, problems, contents: found.contents.clone() }
     }
 
     /// What is wrong with the inputs, as far as it was kept.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        self.problems.iter().map(|(path, problem)| Diagnostic { path: path.clone(), problem: problem.clone() }).collect()
+        self.problems
+            .iter()
+            .map(|(path, problem)| Diagnostic { path: path.clone(), problem: problem.clone() })
+            .collect()
+    }
+
+    /// Content hashes of the inputs; nothing where the job was kept alive.
+    pub fn contents(&self) -> &[u64] {
+        &self.contents
     }
 
     /// The outcome in the run folder at `path`.
@@ -106,4 +115,3 @@ fn fingerprint(plan: &Plan, cluster: &Cluster) -> [u8; 32] {
     let all = (env!("CARGO_PKG_VERSION"), cluster.threads, &cluster.hosts, plan.seed, &plan.settings);
     *blake3::hash(format!("{all:?} {:?} {:?} {inputs:?}", plan.treebanks, plan.pieces).as_bytes()).as_bytes()
 }
-

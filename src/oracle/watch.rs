@@ -68,7 +68,10 @@ impl Remembered {
                     Some(known) => known.once_more(),
                     None => {
                         parsed += 1;
-                        self.contribution(input.group, &Block { first_line: 1, text: text.to_vec(), ..Block::default() })
+                        self.contribution(
+                            input.group,
+                            &Block { first_line: 1, text: text.to_vec(), ..Block::default() },
+                        )
                     }
                 };
                 remember(&mut version, &mut problems, number, line, key, contribution);
@@ -133,7 +136,14 @@ impl Contribution {
 }
 
 /// Adds one occurrence of a sentence that begins on `line`.
-fn remember(version: &mut Version, problems: &mut Problems, input: u32, line: u64, key: u128, contribution: Contribution) {
+fn remember(
+    version: &mut Version,
+    problems: &mut Problems,
+    input: u32,
+    line: u64,
+    key: u128,
+    contribution: Contribution,
+) {
     for problem in &contribution.problems {
         problems.keep(input, 0, &Problem { line: problem.line + line - 1, ..problem.clone() });
     }

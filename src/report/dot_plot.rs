@@ -36,11 +36,21 @@ impl DotPlot {
         for tick in &ticks {
             let at = x.at(*tick);
             let _ = write!(out, "<path class=\"grid\" d=\"M{at} {}V{}\"/>", number(TOP - 6.0), number(bottom));
-            let _ = writeln!(out, "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>", number(bottom + 12.0), number(*tick));
+            let _ = writeln!(
+                out,
+                "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                number(bottom + 12.0),
+                number(*tick)
+            );
         }
         for (i, (name, values)) in self.rows.iter().enumerate() {
             let y = number(TOP + i as f64 * ROW + ROW / 2.0 - 4.0);
-            let _ = write!(out, "<text class=\"axis\" x=\"{}\" y=\"{y}\" dy=\"3.5\" text-anchor=\"end\">{}</text>", number(LEFT - 10.0), escape(name));
+            let _ = write!(
+                out,
+                "<text class=\"axis\" x=\"{}\" y=\"{y}\" dy=\"3.5\" text-anchor=\"end\">{}</text>",
+                number(LEFT - 10.0),
+                escape(name)
+            );
             let least = values.iter().copied().fold(f64::MAX, f64::min);
             let largest = values.iter().copied().fold(0.0, f64::max);
             if !values.is_empty() {

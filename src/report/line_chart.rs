@@ -56,18 +56,29 @@ impl LineChart {
         for tick in &self.y_ticks {
             let at = y.at(*tick);
             let _ = write!(out, "<path class=\"grid\" d=\"M{left} {at}H{right}\"/>");
-            let _ = writeln!(out, "<text class=\"tick\" x=\"{}\" y=\"{at}\" dy=\"3\" text-anchor=\"end\">{}</text>", number(LEFT - 4.0), number(*tick));
+            let _ = writeln!(
+                out,
+                "<text class=\"tick\" x=\"{}\" y=\"{at}\" dy=\"3\" text-anchor=\"end\">{}</text>",
+                number(LEFT - 4.0),
+                number(*tick)
+            );
         }
         for tick in &self.x_ticks {
             let at = x.at(*tick);
-            let _ = writeln!(out, "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>", number(HEIGHT - 6.0), number(*tick));
+            let _ = writeln!(
+                out,
+                "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                number(HEIGHT - 6.0),
+                number(*tick)
+            );
         }
         if let Some(mark) = self.mark {
             let _ = writeln!(out, "<path class=\"mark\" d=\"M{left} {}H{right}\"/>", y.at(mark));
         }
         let _ = writeln!(out, "<path class=\"grid\" d=\"M{left} {bottom}H{right}\"/>");
         for line in &self.lines {
-            let points: Vec<String> = line.points.iter().map(|(px, py)| format!("{},{}", x.at(*px), y.at(*py))).collect();
+            let points: Vec<String> =
+                line.points.iter().map(|(px, py)| format!("{},{}", x.at(*px), y.at(*py))).collect();
             let dotted = if line.dotted { " dotted" } else { "" };
             let _ = writeln!(
                 out,
@@ -82,7 +93,13 @@ impl LineChart {
 }
 
 /// The panels as one image of `columns` columns, under a legend of (name, colour, dotted).
-pub fn grid(panels: &[LineChart], columns: usize, legend: &[(String, usize, bool)], label: &str, x_axis: &str) -> String {
+pub fn grid(
+    panels: &[LineChart],
+    columns: usize,
+    legend: &[(String, usize, bool)],
+    label: &str,
+    x_axis: &str,
+) -> String {
     let rows = panels.len().div_ceil(columns).max(1);
     let (width, top) = (columns as f64 * WIDTH, 30.0);
     let height = top + rows as f64 * HEIGHT + 18.0;

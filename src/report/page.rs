@@ -26,11 +26,8 @@ impl Page {
     }
 
     pub fn to_html(&self) -> String {
-        let links: Vec<String> = self
-            .contents
-            .iter()
-            .map(|(id, heading)| format!("<a href=\"#{id}\">{}</a>", escape(heading)))
-            .collect();
+        let links: Vec<String> =
+            self.contents.iter().map(|(id, heading)| format!("<a href=\"#{id}\">{}</a>", escape(heading))).collect();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -72,7 +69,7 @@ pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -86,7 +83,7 @@ header,main{max-width:78rem;margin:0 auto;padding:0 1rem}header{padding-top:1.5r
 h1{font-size:1.7rem;line-height:1.2;margin:0}h2{font-size:1.2rem;margin:2.2rem 0 .6rem}p{max-width:46rem;margin:.5rem 0}\
 .lead{color:var(--faint)}nav{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.8rem 0 0;font-size:.9rem}a{color:var(--c1)}\
 .cards{display:flex;flex-wrap:wrap;gap:.6rem 2.4rem;margin:1rem 0}.cards div{display:flex;flex-direction:column}.cards dd{margin:0;font-size:1.6rem;font-weight:600;line-height:1.2}.cards dt{color:var(--faint);font-size:.85rem}\
-.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(12.5rem,1fr));gap:.4rem .8rem}.panel{width:100%;height:auto;display:block}\
+.panels{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.4rem .8rem}.panel{width:100%;height:auto;display:block}\
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1.4rem;padding:0;margin:.6rem 0;list-style:none;font-size:.9rem}.legend svg{width:2rem;height:.7rem;margin-right:.4rem;vertical-align:middle}\
 .figure svg{width:100%;max-width:44rem;height:auto;display:block}\
 .scroll{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}th,td{padding:.25rem .7rem .25rem 0;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap;vertical-align:top}thead th{color:var(--faint);font-weight:600}.number{text-align:right}\

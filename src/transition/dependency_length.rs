@@ -10,7 +10,11 @@ use crate::corpus::tree::Tree;
 /// Total length of the arcs between words.
 pub fn total(tree: &Tree) -> u64 {
     let root = tree.root();
-    (1..root).map(|word| (word, tree.head(word))).filter(|&(_, h)| h != root).map(|(w, h)| u64::from(w.abs_diff(h))).sum()
+    (1..root)
+        .map(|word| (word, tree.head(word)))
+        .filter(|&(_, h)| h != root)
+        .map(|(w, h)| u64::from(w.abs_diff(h)))
+        .sum()
 }
 
 /// Reusable buffers for the minimum.

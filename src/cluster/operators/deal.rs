@@ -1,7 +1,7 @@
 //! Handing out pieces of input to whoever is idle, and sharing what one worker reads with those that have nothing.
 //!
-//! Worker 0 deals: a worker that has nothing to do says so and gets the next piece. When no piece is left, the idle
-//! worker is sent to help one that still reads: that worker gives every block for which a helper has room away, and
+//! Worker 0 deals: a worker that begins with a piece asks for the next one, so that the answer travels meanwhile. When
+//! no piece is left, a worker that has nothing to do is sent to help one that still reads: that worker gives every block for which a helper has room away, and
 //! works on the rest itself. So a large file keeps all workers busy to the end, even one that only a single worker can
 //! read because it is compressed; and with equal workers nothing is copied at all.
 //!
@@ -26,10 +26,12 @@ const ROOM: u32 = 2;
 /// What workers say to each other about the work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message<B> {
-    /// To the dealer: this worker has nothing to do.
+    /// To the dealer: this worker begins with its last piece.
+    Ask(usize),
+    /// To the dealer: this worker has nothing to do, and knows that there are no more pieces.
     Idle(usize),
-    /// To a worker: read this piece.
-    Read(u32),
+    /// To a worker: read this piece next; none: there are no more.
+    Read(Option<u32>),
     /// To a worker that reads: this one has nothing to do.
     Help(usize),
     /// To a helper, from the worker that reads: a block to work on.
@@ -44,21 +46,24 @@ type Addressed<B> = (u64, Message<B>);
 
 /// Deals `pieces`, in that order, over all workers. `open` starts reading a piece, and `work` takes a block of it; which
 /// worker calls them is left open. Returns when all pieces are done. Every worker must call this with the same pieces.
-pub fn deal<S, B>(worker: &mut Worker, pieces: Vec<u32>, open: impl FnMut(u32) -> S + 'static, work: impl FnMut(B) + 'static)
-where
+pub fn deal<S, B>(
+    worker: &mut Worker,
+    pieces: Vec<u32>,
+    open: impl FnMut(u32) -> S + 'static,
+    work: impl FnMut(B) + 'static,
+) where
     S: Iterator<Item = B> + 'static,
     B: Clone + Send + Serialize + DeserializeOwned + 'static,
 {
     let (index, peers) = (worker.index(), worker.peers());
     let probe = worker.dataflow_named::<u64, _, _>("Deal", |scope| {
         let everybody = if index == 0 { 0..peers } else { 0..0 };
-        let first: Vec<Addressed<B>> = everybody.map(|worker| (0, Message::Idle(worker))).collect();
+        let first: Vec<Addressed<B>> = everybody.map(|worker| (0, Message::Ask(worker))).collect();
         let (handle, said) = scope.feedback::<Vec<Addressed<B>>>(1);
-        let answers = first
-            .to_stream(scope)
-            .container::<Vec<Addressed<B>>>()
-            .concat(said)
-            .unary::<CapacityContainerBuilder<Vec<Addressed<B>>>, _, _, _>(
+        let answers =
+            first.to_stream(scope).container::<Vec<Addressed<B>>>().concat(said).unary::<CapacityContainerBuilder<
+                Vec<Addressed<B>>,
+            >, _, _, _>(
                 Exchange::new(|message: &Addressed<B>| message.0),
                 "Deal",
                 move |_, info| {
@@ -101,6 +106,7 @@ struct Hand<S, B, O, W> {
     open: O,
     work: W,
     reading: Option<S>,
+    next: Next,
     /// Helpers, with the number of blocks that each has room for.
     helpers: Vec<(usize, u32)>,
     /// Blocks that were given to this worker, with the giver.
@@ -122,6 +128,7 @@ where
             open,
             work,
             reading: None,
+            next: Next::Asked, // on everybody's behalf
             helpers: vec![],
             given: VecDeque::new(),
             is_helping: false,
@@ -135,12 +142,21 @@ where
 
     fn hear(&mut self, message: Message<B>) {
         match message {
-            Message::Idle(worker) => match self.dealer.next_for(worker) {
-                Some(Job::Read(piece)) => self.say(worker, Message::Read(piece)),
-                Some(Job::Help(reader)) => self.say(reader, Message::Help(worker)),
-                None => {}
-            },
-            Message::Read(piece) => self.reading = Some((self.open)(piece)),
+            Message::Ask(worker) => {
+                let piece = self.dealer.next_piece(worker);
+                self.say(worker, Message::Read(piece));
+            }
+            Message::Idle(worker) => {
+                if let Some(reader) = self.dealer.reader_to_help(worker) {
+                    self.say(reader, Message::Help(worker));
+                }
+            }
+            Message::Read(piece) => {
+                self.next = piece.map_or(Next::None, Next::Piece);
+                if self.reading.is_none() {
+                    self.begin_next();
+                }
+            }
             Message::Help(worker) if self.reading.is_some() => self.helpers.push((worker, ROOM)),
             Message::Help(worker) => self.say(worker, Message::Over),
             Message::Block(from, block) => {
@@ -158,6 +174,19 @@ where
                     self.say(0, Message::Idle(self.index));
                 }
             }
+        }
+    }
+
+    /// Begins with the next piece, if it has come; says so if there is none.
+    fn begin_next(&mut self) {
+        match self.next {
+            Next::Asked => {}
+            Next::Piece(piece) => {
+                self.reading = Some((self.open)(piece));
+                self.next = Next::Asked;
+                self.say(0, Message::Ask(self.index));
+            }
+            Next::None => self.say(0, Message::Idle(self.index)),
         }
     }
 
@@ -184,12 +213,19 @@ where
                     for (worker, _) in std::mem::take(&mut self.helpers) {
                         self.say(worker, Message::Over);
                     }
-                    self.say(0, Message::Idle(self.index));
+                    self.begin_next();
                 }
             }
         }
         self.reading.is_some() || !self.given.is_empty()
     }
+}
+
+/// What a worker will read when it is done with what it reads.
+enum Next {
+    Asked,
+    Piece(u32),
+    None,
 }
 
 /// Worker 0's list of what is left and who reads.
@@ -200,26 +236,22 @@ struct Dealer {
     next_to_help: usize,
 }
 
-/// What an idle worker is to do.
-enum Job {
-    Read(u32),
-    Help(usize),
-}
-
 impl Dealer {
     fn new(pieces: Vec<u32>, peers: usize) -> Dealer {
         Dealer { pieces: pieces.into_iter(), is_reading: vec![false; peers], next_to_help: 0 }
     }
 
-    fn next_for(&mut self, worker: usize) -> Option<Job> {
-        self.is_reading[worker] = false;
-        if let Some(piece) = self.pieces.next() {
-            self.is_reading[worker] = true;
-            return Some(Job::Read(piece));
-        }
+    fn next_piece(&mut self, worker: usize) -> Option<u32> {
+        self.is_reading[worker] |= !self.pieces.as_slice().is_empty();
+        self.pieces.next()
+    }
+
+    /// A worker that reads, for the idle one to help.
+    fn reader_to_help(&mut self, idle: usize) -> Option<usize> {
+        self.is_reading[idle] = false;
         let peers = self.is_reading.len();
         let reader = (0..peers).map(|i| (self.next_to_help + i) % peers).find(|&reader| self.is_reading[reader])?;
         self.next_to_help = reader + 1;
-        Some(Job::Help(reader))
+        Some(reader)
     }
 }

@@ -1,0 +1,100 @@
+//! Running sawmill as a user does, and reading what it left.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub fn sawmill() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sawmill"));
+    command.stdin(Stdio::null()).env_remove("SAWMILL_SECRET");
+    command
+}
+
+/// Runs `command` and returns its exit code, stdout and stderr.
+pub fn run(command: &mut Command) -> (i32, String, String) {
+    finish(command.output().expect("sawmill starts"))
+}
+
+pub fn finish(output: Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// A folder for one test, removed at its end.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Writes a file below `folder` and returns its path.
+pub fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, content).expect("a file in a temporary folder");
+    path
+}
+
+/// All files below `folder`, by relative name.
+pub fn files_below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("below").display().to_string();
+                files.insert(name, std::fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    files
+}
+
+/// Says which files differ, and where, and fails; passes where none does.
+pub fn assert_same_files(left: &BTreeMap<String, Vec<u8>>, right: &BTreeMap<String, Vec<u8>>, what: &str) {
+    assert!(!left.is_empty(), "{what}: there is nothing to compare");
+    assert_eq!(left.keys().collect::<Vec<_>>(), right.keys().collect::<Vec<_>>(), "{what}: other files");
+    for (name, content) in left {
+        let other = &right[name];
+        if content != other {
+            let (a, b) = (String::from_utf8_lossy(content), String::from_utf8_lossy(other));
+            let line = a.lines().zip(b.lines()).find(|(a, b)| a != b);
+            panic!("{what}: {name} differs, first at {line:?}");
+        }
+    }
+}
+
+/// The folder of real data, or none, said on stderr.
+pub fn real_data(test: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("SAWMILL_DATA").map(PathBuf::from).filter(|path| path.join("treebanks").is_dir());
+    if folder.is_none() {
+        eprintln!("skipped: {test} needs SAWMILL_DATA, a folder with treebanks/");
+    }
+    folder
+}
+
+/// Waits until `condition` holds; fails after a minute.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "gave up waiting: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// `n` addresses on loopback that nobody listens on.
+pub fn free_addresses(n: usize) -> Vec<String> {
+    let listeners: Vec<_> = (0..n).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    listeners.iter().map(|l| l.local_addr().expect("an address").to_string()).collect()
+}
+
+/// A sentence as CoNLL-U, with these heads.
+pub fn conllu(id: &str, heads: &[u32]) -> String {
+    let mut text = format!("# sent_id = {id}\n");
+    for (word, head) in (1..).zip(heads) {
+        text += &format!("{word}\tw{word}\t_\tX\t_\t_\t{head}\tdep\t_\t_\n");
+    }
+    text + "\n"
+}
