@@ -17,6 +17,8 @@ pub mod exit {
     pub const CLUSTER: u8 = 4;
     /// A worker failed in a way that is sawmill's own fault.
     pub const PANIC: u8 = 70;
+    /// Stopped with a checkpoint: run the job again with `--resume`.
+    pub const RESUME: u8 = 75;
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

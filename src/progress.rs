@@ -92,6 +92,9 @@ fn show(style: Style, gauge: &Gauge, record: impl Fn(&serde_json::Value), ended:
 }
 
 fn line(done: u64, all: u64, elapsed: Duration) -> String {
+    if done == 0 {
+        return format!("nothing done yet after {:.0} s", elapsed.as_secs_f64());
+    }
     let share = done as f64 / all.max(1) as f64;
     let left = elapsed.as_secs_f64() * (1.0 / share.max(1e-9) - 1.0);
     format!(

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::print;
 use crate::corpus::conll::Reader;
-use crate::corpus::diagnostic::{Diagnostic, Problem};
+use crate::corpus::diagnostic::{Diagnostic, Problem, Rule};
 use crate::corpus::piece::{Blocks, Encoding, Input};
 use crate::corpus::tree::Shape;
 use crate::error::{Error, Result, exit};
@@ -40,7 +40,15 @@ impl Check {
     pub fn run(&self) -> Result<u8> {
         let mut problems = 0;
         for file in &self.files {
-            let summary = self.check(file)?;
+            let summary = match self.check(file) {
+                Ok(summary) => summary,
+                Err(Error::Input(message)) => {
+                    print(&format!("{message}\n"))?;
+                    problems += 1;
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
             problems += summary.problems;
             if !self.quiet {
                 eprintln!(
@@ -77,7 +85,17 @@ impl Check {
                 found.extend_from_slice(sentence.problems);
                 if sentence.problems.is_empty() {
                     summary.non_projective += u64::from(sentence.shape == Shape::NonProjective);
-                    summary.rootless += u64::from(sentence.shape == Shape::Rootless);
+                    if sentence.shape == Shape::Rootless {
+                        // Jobs leave these out without ado; for a treebank it is a fault.
+                        summary.rootless += 1;
+                        let message = "no word has head 0".to_string();
+                        found.push(Problem {
+                            line: sentence.first_line,
+                            rule: Rule::NoRoot,
+                            sentence: sentence.id().to_string(),
+                            message,
+                        });
+                    }
                     summary.several_roots += u64::from(sentence.tree.roots() > 1);
                 }
             });

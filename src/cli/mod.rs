@@ -1,6 +1,8 @@
 //! The command line: one file per verb. Flags are resolved here, the work is done elsewhere.
 
 mod check;
+mod cluster;
+mod launch;
 mod report;
 mod run;
 mod status;
@@ -15,7 +17,7 @@ use crate::error::Result;
 #[command(name = "sawmill", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(
     after_help = "Exit codes: 0 done; 1 done, with skipped inputs; 2 usage or job file; 3 input data; 4 cluster; \
-                        70 a fault of sawmill itself."
+                        70 a fault of sawmill itself; 75 checkpointed, run me again."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -26,6 +28,8 @@ struct Arguments {
 enum Verb {
     /// Run a job file
     Run(run::Run),
+    /// Run a job as several processes, and start them again when one dies
+    Launch(launch::Launch),
     /// Show how far a run has come
     Status(status::Status),
     /// Make the report of a run again, or compare several runs
@@ -58,6 +62,7 @@ impl Verb {
     fn run(self) -> Result<u8> {
         match self {
             Verb::Run(run) => run.run(),
+            Verb::Launch(launch) => launch.run(),
             Verb::Status(status) => status.run(),
             Verb::Report(report) => report.run(),
             Verb::Check(check) => check.run(),

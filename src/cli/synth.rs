@@ -64,6 +64,9 @@ impl Treebank {
             branching: self.branching,
             center_embedding: self.center_embedding,
         };
+        if self.name.chars().any(char::is_control) {
+            return Err(Error::Usage("--name must not have control characters in it".to_string()));
+        }
         grammar.check().map_err(|e| Error::Usage(e.replace('_', "-")))?;
         let language = Language { name: self.name.clone(), seed: self.seed, grammar };
         let (name, written) = match &self.out {

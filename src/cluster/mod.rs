@@ -6,11 +6,20 @@
 //! - `operators/deal`: handing out pieces of input to whoever is idle
 //! - `operators/tally`: counts that are corrected by differences
 //! - `scan`: one pass over the input on all workers, counted: deal, then tally
+//! - `sweep`: the driver of every job that passes over its shards again and again
+//! - `operators/merge_rows`, `rows`: synchronisation of counts, and how changes are packed
+//! - `operators/all_gather`: little records of every worker for every worker
+//! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life
 //! - `watch`: the same, kept alive: tally again whatever changes
 
+pub mod checkpoint;
 pub mod engine;
+pub mod heartbeat;
 pub mod mesh;
 pub mod operators;
 pub mod rng;
+pub mod rows;
 pub mod scan;
+pub mod stop;
+pub mod sweep;
 pub mod watch;

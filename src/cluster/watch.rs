@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use timely::worker::Worker;
 
+use super::operators::all_gather::AllGather;
 use super::operators::tally::{Key, Tally};
 use super::scan::{Found, Note, addressed};
 use crate::corpus::piece::{Input, Piece};
@@ -33,11 +34,12 @@ pub fn watch<M: Memory>(
 ) {
     let mut counts = Tally::<M::Key>::new(worker, "Counts");
     let mut notes = Tally::<Note>::new(worker, "Notes");
+    let mut stops = AllGather::<bool>::new(worker, "Stops");
     let mine = shares(inputs, worker.peers()).swap_remove(worker.index());
     // Whole inputs stand for pieces here: a line of one is a line of the other.
     let pieces: Vec<Piece> = (0..).zip(inputs.iter()).map(|(number, input)| input.whole_piece(number)).collect();
     let mut last = None;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         let next_look = Instant::now() + LOOK_EVERY;
         for &number in &mine {
             memory.look(number, &mut |key, d| counts.add(key, d), &mut |note, d| notes.add(note, d));
@@ -53,6 +55,11 @@ pub fn watch<M: Memory>(
         while Instant::now() < next_look && !stop.load(Ordering::Relaxed) {
             worker.step();
             std::thread::sleep(Duration::from_millis(20));
+        }
+        // One that is asked to stop takes all others with it.
+        let asked = stops.exchange(worker, vec![(worker.index() as u64, stop.load(Ordering::Relaxed))]);
+        if asked.into_iter().any(|(_, stop)| stop) {
+            return;
         }
     }
 }

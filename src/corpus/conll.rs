@@ -225,8 +225,10 @@ impl Reader {
         if let Err(error) = std::str::from_utf8(text) {
             let at = error.valid_up_to();
             let line = first_line + line_ends(&text[..at]);
-            let message =
-                format!("byte 0x{:02x} is not UTF-8; if the file is ISO 8859-1, say encoding = \"latin-1\"", text[at]);
+            let message = format!(
+                "byte 0x{:02x} is not UTF-8; if the file is ISO 8859-1, say so: encoding = \"latin-1\" in a job, --latin-1 for check",
+                text[at]
+            );
             self.problem(line, Rule::BrokenEncoding, message);
         }
     }
@@ -352,7 +354,7 @@ fn sentence_id(text: &[u8]) -> &str {
 
 fn column_message(row: &[u8], columns: usize) -> String {
     let hint = match columns {
-        1 if row.iter().all(u8::is_ascii_whitespace) => "; a blank line has to be empty",
+        _ if row.iter().all(u8::is_ascii_whitespace) => "; a blank line has to be empty",
         1 if row.contains(&b' ') => "; columns are separated by TAB, not by spaces",
         _ => "",
     };

@@ -22,6 +22,7 @@ pub enum Rule {
     HeadRange,
     SelfHead,
     Cycle,
+    NoRoot,
 }
 
 impl Rule {
@@ -40,6 +41,7 @@ impl Rule {
             Rule::HeadRange => "head-range",
             Rule::SelfHead => "self-head",
             Rule::Cycle => "cycle",
+            Rule::NoRoot => "no-root",
         }
     }
 

@@ -30,11 +30,12 @@ impl Packing {
     }
 }
 
-/// The packing of the file at `path`.
-pub fn packing(path: &Path) -> io::Result<Packing> {
-    let mut start = [0; 6];
+/// The first bytes of the file at `path`, as stored: at most `count`.
+pub fn first_bytes(path: &Path, count: usize) -> io::Result<Vec<u8>> {
+    let mut start = vec![0; count];
     let read = read_up_to(&mut File::open(path)?, &mut start)?;
-    Ok(Packing::of(&start[..read]))
+    start.truncate(read);
+    Ok(start)
 }
 
 /// The unpacked bytes of the file at `path`; `-` is standard input.

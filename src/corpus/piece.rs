@@ -65,8 +65,17 @@ impl Input {
             let message = format!("is a folder: name the files in it, such as \"{}/*.conllu*\"", path.display());
             return Err(io::Error::new(io::ErrorKind::IsADirectory, message));
         }
-        let seekable = metadata.is_file() && open::packing(&path)? == open::Packing::Plain;
+        // What is no text at all is not cut, so that it is one problem wherever cuts would fall.
+        let seekable = metadata.is_file() && {
+            let start = open::first_bytes(&path, LOOKED_AT)?;
+            open::Packing::of(&start) == open::Packing::Plain && not_text(&start).is_none()
+        };
         Ok(Input { group, origin: Origin::File { path, encoding, bytes: metadata.len(), seekable } })
+    }
+
+    /// Whether it is standard input, which only one process has.
+    pub fn is_stdin(&self) -> bool {
+        matches!(&self.origin, Origin::File { path, .. } if path == Path::new("-"))
     }
 
     /// What addresses in it begin with.
@@ -91,7 +100,9 @@ impl Input {
         match &self.origin {
             Origin::File { bytes, seekable: true, .. } => *bytes,
             Origin::File { bytes, .. } => bytes.saturating_mul(9), // what xz makes of treebanks
-            Origin::Synthetic(language) => language.grammar.sentences * u64::from(language.grammar.length) * 40,
+            Origin::Synthetic(language) => {
+                language.grammar.sentences.saturating_mul(40 * u64::from(language.grammar.length))
+            }
         }
     }
 }
@@ -110,7 +121,7 @@ pub struct Piece {
 
 /// Cuts `inputs` into about `shards` pieces of equal weight, in the order of the inputs.
 pub fn cut(inputs: &[Input], shards: u32) -> Vec<Piece> {
-    let total: u64 = inputs.iter().map(Input::weight).sum();
+    let total = inputs.iter().map(Input::weight).fold(0, u64::saturating_add);
     let target = (total / u64::from(shards.max(1))).max(SMALLEST_PIECE);
     let mut pieces = Vec::new();
     for (index, input) in inputs.iter().enumerate() {
@@ -241,12 +252,15 @@ impl Blocks {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// How many bytes at the beginning of a file say what it is.
+const LOOKED_AT: usize = 4096;
+
 /// Recognises what is likely to be given by mistake, and says how to repair it.
 fn not_text(start: &[u8]) -> Option<String> {
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
         return Some("this looks like UTF-16: convert it, as with `iconv -f UTF-16 -t UTF-8`".to_string());
     }
-    let nul = memchr::memchr(0, &start[..start.len().min(4096)])?;
+    let nul = memchr::memchr(0, &start[..start.len().min(LOOKED_AT)])?;
     Some(format!("byte {} is NUL: this is a binary file, not a treebank", nul + 1))
 }
 
@@ -328,26 +342,29 @@ impl Splitter {
     /// Drops everything before the first sentence that begins at `start` or later; returns the line ends in it.
     fn skip_to_boundary(&mut self, start: u64) -> u64 {
         let mut lines = 0;
-        let mut drop = |splitter: &mut Splitter, bytes: usize| {
-            lines += memchr::memchr_iter(b'\n', &splitter.rest[..bytes]).count() as u64;
-            splitter.rest.drain(..bytes);
-            splitter.offset += bytes as u64;
-        };
         loop {
-            self.fill();
             let from = start.saturating_sub(self.offset) as usize;
-            if let Some(boundary) = first_boundary(&self.rest, from) {
-                drop(self, boundary);
-                return lines;
-            }
-            if self.at_end {
-                let all = self.rest.len();
-                drop(self, all);
-                return lines;
-            }
-            let seen = self.rest.len().saturating_sub(3);
-            drop(self, seen);
+            let seen = match first_boundary(&self.rest, from) {
+                Some(boundary) => return lines + self.drop_front(boundary),
+                None if self.at_end => return lines + self.drop_front(self.rest.len()),
+                None => self.rest.len().saturating_sub(3), // a blank line may be in sight by half
+            };
+            lines += self.drop_front(seen);
+            self.fill();
         }
+    }
+
+    /// Drops the sentence that `rest` begins with; returns the line ends in it.
+    fn skip_first_sentence(&mut self) -> u64 {
+        self.skip_to_boundary(self.offset + 1)
+    }
+
+    /// Drops bytes from the front; returns the line ends among them.
+    fn drop_front(&mut self, bytes: usize) -> u64 {
+        let lines = memchr::memchr_iter(b'\n', &self.rest[..bytes]).count() as u64;
+        self.rest.drain(..bytes);
+        self.offset += bytes as u64;
+        lines
     }
 
     /// Moves whole sentences into `out`, which is empty.
@@ -356,26 +373,31 @@ impl Splitter {
             if self.offset >= self.end || (self.at_end && self.rest.is_empty()) {
                 return self.failed.take().map_or(Ok(None), Err);
             }
-            let owned = self.end - self.offset; // sentences that begin before this belong to us
-            let cut = if self.rest.len() as u64 > owned {
-                first_boundary(&self.rest, owned as usize)
-            } else {
-                last_boundary(&self.rest)
+            // Up to where sentences belong to us, if that is in sight; else as far as whole sentences are.
+            let owned = (self.end - self.offset).min(self.rest.len() as u64) as usize;
+            let cut = first_boundary(&self.rest, owned).or_else(|| last_boundary(&self.rest));
+            let cut = match cut {
+                None if self.at_end && self.failed.is_some() => {
+                    self.rest.clear(); // a sentence whose end was lost
+                    continue;
+                }
+                None if self.at_end => Some(self.rest.len()),
+                cut => cut,
             };
-            if cut.is_none() && self.failed.is_some() {
-                self.rest.clear(); // a sentence whose end was lost
-                continue;
+            if self.rest.len() > LONGEST_SENTENCE {
+                // Only the first sentence can be that long: whatever follows came with the last step.
+                let first = first_boundary(&self.rest, 1).or(cut);
+                if first.is_none_or(|end| end > LONGEST_SENTENCE) {
+                    let lines = self.skip_first_sentence();
+                    return Ok(Some(Split::Oversize { lines }));
+                }
             }
-            if let Some(cut) = cut.or(self.at_end.then_some(self.rest.len())) {
+            if let Some(cut) = cut {
                 self.offset += cut as u64;
                 out.reserve_exact(cut);
                 out.extend_from_slice(&self.rest[..cut]);
                 self.rest.drain(..cut);
                 return Ok(Some(Split::Sentences));
-            }
-            if self.rest.len() > LONGEST_SENTENCE {
-                let lines = self.skip_to_boundary(self.offset + 3);
-                return Ok(Some(Split::Oversize { lines }));
             }
             self.fill();
         }

@@ -121,11 +121,6 @@ impl Tree {
         &self.heads
     }
 
-    /// Whether some word depends on the dummy root.
-    pub fn has_root(&self) -> bool {
-        self.last_dependent(self.root()) != 0
-    }
-
     /// Number of words that depend on the dummy root.
     pub fn roots(&self) -> usize {
         self.dependents_backwards(self.root()).count()

@@ -55,6 +55,24 @@ impl Document {
         }
     }
 
+    /// `path`, which stands in the file, from the root of the file system.
+    pub fn whole_path(&self, path: &str) -> String {
+        if path == "-" || Path::new(path).is_absolute() {
+            return path.to_string();
+        }
+        let folder = self.folder().canonicalize().unwrap_or(self.folder().to_path_buf());
+        // `folder/../runs` is said as `runs` beside the folder; the folder has no links left in it.
+        let mut parts = folder;
+        for part in Path::new(path).components() {
+            match part {
+                std::path::Component::ParentDir => drop(parts.pop()),
+                std::path::Component::CurDir => {}
+                part => parts.push(part),
+            }
+        }
+        parts.display().to_string()
+    }
+
     /// The kind of job, where one is given.
     pub fn kind(&self) -> Option<&str> {
         self.table.get("kind").and_then(Value::as_str)
@@ -91,44 +109,61 @@ impl Document {
             Some(near) => format!("; did you mean `{near}`?"),
             None => format!("; known here: {}", siblings.join(", ")),
         };
-        let line = self.line_of(key).map_or(String::new(), |line| format!(":{line}"));
+        let line = self.line_of(&full).map_or(String::new(), |line| format!(":{line}"));
         Error::Usage(format!("{}{line}: unknown key `{}`{hint}", self.name(), full.join(".")))
     }
 
-    /// The line on which `key` is set, where the file (and not `--set`) sets it.
-    fn line_of(&self, key: &str) -> Option<usize> {
-        let sets = |line: &str| {
-            let line = line.trim_start();
-            let header = line.trim_start_matches('[');
-            let rest = header.strip_prefix(key).or_else(|| {
-                let dotted = format!(".{key}");
-                let at = line.find(&dotted)?;
-                Some(&line[at + dotted.len()..])
-            });
-            rest.is_some_and(|rest| rest.trim_start().starts_with(['=', ']', '.']))
-                || line.contains(&format!(" {key} =")) // in an inline table
-        };
-        self.text.lines().position(sets).map(|index| index + 1)
+    /// The line on which the key at `path` is set, where the file (and not `--set`) sets it.
+    fn line_of(&self, path: &[&str]) -> Option<usize> {
+        let whole = path.join(".");
+        let mut section = String::new();
+        for (number, line) in (1..).zip(self.text.lines()) {
+            let line = line.trim();
+            if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+                section = header.trim_matches('[').trim().to_string();
+                if section == whole {
+                    return Some(number);
+                }
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let key = match section.as_str() {
+                "" => key.trim().to_string(),
+                section => format!("{section}.{}", key.trim()),
+            };
+            let is_inside = whole.strip_prefix(&key).is_some_and(|rest| rest.starts_with('.'));
+            if key == whole || (is_inside && path.last().is_some_and(|last| value.contains(last))) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// `text` with every `${NAME}` replaced; what comes in is not looked at again.
+    fn expanded(&self, text: &str, path: &str) -> Result<String> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("${") {
+            let Some((name, after)) = after.split_once('}') else {
+                return Err(Error::Usage(format!("{}: {path}: `${{` is not closed", self.name())));
+            };
+            let value = std::env::var(name).map_err(|_| {
+                let remedy = format!("is not set (or not UTF-8); set it, as with `export {name}=...`");
+                Error::Usage(format!("{}: {path}: the environment variable {name} {remedy}", self.name()))
+            })?;
+            out.push_str(before);
+            out.push_str(&value);
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(out)
     }
 
     /// Replaces `${NAME}` in every string of `value`.
     fn fill_in_environment(&self, value: &mut Value, path: &str) -> Result<()> {
         match value {
             Value::String(text) => {
-                while let Some(start) = text.find("${") {
-                    let Some(length) = text[start..].find('}') else {
-                        return Err(Error::Usage(format!("{}: {path}: `${{` is not closed", self.name())));
-                    };
-                    let name = text[start + 2..start + length].to_string();
-                    let filled = std::env::var(&name).map_err(|_| {
-                        let message = "is not set (or not UTF-8); set it, as with";
-                        Error::Usage(format!(
-                            "{}: {path}: the environment variable {name} {message} `export {name}=...`",
-                            self.name()
-                        ))
-                    })?;
-                    text.replace_range(start..=start + length, &filled);
-                }
+                *text = self.expanded(text, path)?;
                 Ok(())
             }
             Value::Array(list) => list.iter_mut().try_for_each(|item| self.fill_in_environment(item, path)),
@@ -177,23 +212,42 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().copied().min_by_key(|k| distance(k)).filter(|k| distance(k) <= 1 + k.len() / 3)
 }
 
-/// The files that `pattern`, relative to `folder`, stands for, sorted.
+/// The files that `pattern`, relative to `folder`, stands for, sorted. A name that is there as it is written is that
+/// file, whatever it is written with. Patterns leave hidden files and editors' copies (`name~`) out.
 pub fn expand(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>> {
     let path = folder.join(pattern);
     if pattern == "-" {
         return Ok(vec![PathBuf::from("-")]);
     }
-    if !pattern.contains(['*', '?', '[']) {
+    if !pattern.contains(['*', '?', '[']) || path.exists() {
         return Ok(vec![path]);
     }
-    let whole = path.to_string_lossy();
-    let found = glob::glob(&whole).map_err(|e| Error::Usage(format!("{pattern}: {e}")))?;
-    let mut files: Vec<PathBuf> = found.filter_map(|path| path.ok()).filter(|path| !path.is_dir()).collect();
-    files.sort();
+    let whole = match Path::new(pattern).is_absolute() {
+        true => pattern.to_string(),
+        false => format!("{}/{pattern}", glob::Pattern::escape(&folder.to_string_lossy())),
+    };
+    let mut files = matching(&whole)?;
+    if files.is_empty() {
+        files = matching(&whole.replace("[[]", "[").replace('[', "[[]"))?; // brackets that only are brackets
+    }
     match files.is_empty() {
-        true => Err(Error::Input(format!("no file matches {whole}"))),
+        true => Err(Error::Input(format!("no file matches {}", path.display()))),
         false => Ok(files),
     }
+}
+
+fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+    let found = glob::glob_with(pattern, options).map_err(|e| Error::Usage(format!("{pattern}: {e}")))?;
+    let mut files = Vec::new();
+    for path in found {
+        let path = path.map_err(|e| Error::input(e.path(), e.error()))?;
+        if !path.is_dir() && !path.to_string_lossy().ends_with('~') {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// An error of the TOML reader without its trailing line end.

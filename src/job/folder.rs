@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 /// Name of the file by which a folder is known to be a run folder.
 pub const MANIFEST: &str = "manifest.json";
 
+/// What is not a result.
+const KEPT: [&str; 2] = [".lock", "checkpoints"];
+
 /// A folder that this process, alone, writes a run into.
 pub struct RunFolder {
     path: PathBuf,
@@ -25,7 +28,9 @@ impl RunFolder {
             return Err(Error::output(path, "a file of that name is there, not a folder"));
         }
         let is_foreign = !path.join(MANIFEST).exists()
-            && fs::read_dir(path).is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != ".lock")));
+            && fs::read_dir(path).is_ok_and(|mut entries| {
+                entries.any(|e| e.is_ok_and(|e| e.file_name() != ".lock" && e.file_name() != "report"))
+            });
         if is_foreign {
             let message = format!("the folder holds other things and no {MANIFEST}; choose another with --out");
             return Err(Error::output(path, message));
@@ -58,13 +63,17 @@ impl RunFolder {
         open().and_then(|mut file| writeln!(file, "{line}")).map_err(|e| Error::output(&path, e))
     }
 
-    /// Removes `name` where it is there.
-    pub fn remove(&self, name: &str) -> Result<()> {
-        let path = self.path.join(name);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::output(&path, e)),
-            _ => Ok(()),
+    /// Removes what an earlier run left, but for its checkpoints: no result may be taken for that of this run.
+    pub fn clear_results(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.path).map_err(|e| Error::output(&self.path, e))?.flatten() {
+            let path = entry.path();
+            if KEPT.iter().any(|kept| entry.file_name() == *kept) {
+                continue;
+            }
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(|e| Error::output(&path, e))?;
         }
+        fs::create_dir_all(self.path.join("report")).map_err(|e| Error::output(&self.path, e))
     }
 }
 

@@ -50,7 +50,7 @@ pub struct InputRecord {
     /// Size of the file as stored.
     pub bytes: u64,
     /// Sum, modulo 2^64, of the XXH3 hashes of its sentences: the same however the file is packed or cut. Null where
-    /// it was not read to the end.
+    /// the run follows changes.
     pub content: Option<String>,
 }
 

@@ -3,14 +3,18 @@
 //! - `file`: reading job files: `--set`, `${NAME}`, unknown keys
 //! - `folder`: the run folder, its lock, and writing files that are whole or absent
 //! - `manifest`: what a run says of itself: state, versions, seed, inputs
+//! - `session`: one run: its workers, its folder, and what is said of it there
 
 pub mod file;
 pub mod folder;
 pub mod manifest;
+pub mod session;
 
+use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
-use crate::oracle::job::OracleJob;
+use crate::oracle::{self, job::OracleJob};
 use file::Document;
+use session::Session;
 
 /// A job of some kind.
 #[derive(Clone, Debug)]
@@ -26,7 +30,7 @@ impl Job {
     pub fn read(document: &Document) -> Result<Job> {
         let refuse = |message: String| Err(Error::Usage(format!("{}: {message}", document.name())));
         match document.kind() {
-            Some("oracle") => Ok(Job::Oracle(document.read_job()?)),
+            Some("oracle") => Ok(Job::Oracle(document.read_job::<OracleJob>()?.with_whole_paths(document))),
             Some(other) => match file::nearest(other, KINDS) {
                 Some(known) => refuse(format!("kind = \"{other}\" is not known; did you mean \"{known}\"?")),
                 None => refuse(format!("kind = \"{other}\" is not known; kinds are: {}", KINDS.join(", "))),
@@ -35,10 +39,17 @@ impl Job {
         }
     }
 
-    /// Where the run folder goes, as the job file has it.
-    pub fn out(&self) -> &str {
+    /// What jobs of every kind say at the top of their file.
+    pub fn header(&self) -> Header<'_> {
         match self {
-            Job::Oracle(job) => &job.out,
+            Job::Oracle(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
+        }
+    }
+
+    /// Checks the settings and finds the inputs.
+    pub fn plan(&self, document: &Document) -> Result<Plan> {
+        match self {
+            Job::Oracle(job) => Ok(Plan::Oracle(job.plan(document)?)),
         }
     }
 
@@ -48,5 +59,35 @@ impl Job {
             Job::Oracle(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
+    }
+}
+
+/// What jobs of every kind say at the top of their file.
+pub struct Header<'a> {
+    pub kind: &'a str,
+    pub seed: u64,
+    pub shards: u32,
+    pub out: &'a str,
+}
+
+/// A job, resolved: what `--dry-run` prints and what is then run.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    Oracle(oracle::job::Plan),
+}
+
+impl Plan {
+    /// The plan, for people.
+    pub fn describe(&self, cluster: &Cluster) -> String {
+        match self {
+            Plan::Oracle(plan) => plan.describe(cluster),
+        }
+    }
+
+    /// Runs the job and returns the exit code.
+    pub fn run(&self, session: &mut Session) -> Result<u8> {
+        match self {
+            Plan::Oracle(plan) => oracle::run::run(plan, session),
+        }
     }
 }

@@ -190,7 +190,7 @@ fn left_corner_is_most_uniform(study: &Study) -> Claim {
         rule: format!(
             "Holds when the treebanks differ least under left-corner (highest less lowest % at cost {COST} or less)."
         ),
-        verdict: match study.treebanks.len() {
+        verdict: match study.treebanks.iter().filter(|t| t.sentences_used > 0).count() {
             0 | 1 => Verdict::NotTested,
             _ if is_least => Verdict::Holds,
             _ => Verdict::Fails,

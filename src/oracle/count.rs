@@ -1,5 +1,7 @@
 //! What one sentence adds to the counts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::job::{Punctuation, Settings};
@@ -83,6 +85,8 @@ pub enum Measure {
     SentencesUsed,
     TokensUsed,
     SentencesSkipped(Skipped),
+    /// Files that could not be read, or not to their end.
+    FileProblems(Rule),
     /// Configurations of that memory cost.
     Configurations(System, Order, u32),
     /// Sentences of that degree of center-embedding.
@@ -160,7 +164,8 @@ struct Histograms {
     minimal_length: u64,
     sentences: u64,
     tokens: u64,
-    skipped: std::collections::BTreeMap<Skipped, u64>,
+    skipped: BTreeMap<Skipped, u64>,
+    file_problems: BTreeMap<Rule, u64>,
 }
 
 impl Counts {
@@ -178,7 +183,10 @@ impl Counts {
 
     #[cold]
     fn add_problem(&mut self, treebank: u16, problem: &Problem, report: &mut dyn FnMut(&Problem)) {
-        self.skip(treebank, Skipped::Problem(problem.rule));
+        match problem.rule.concerns_file() {
+            true => *self.histograms(treebank).file_problems.entry(problem.rule).or_default() += 1,
+            false => self.skip(treebank, Skipped::Problem(problem.rule)),
+        }
         report(problem);
     }
 
@@ -277,16 +285,19 @@ impl Histograms {
         for (why, count) in take(&mut self.skipped) {
             emit(Measure::SentencesSkipped(why), count);
         }
+        for (rule, count) in take(&mut self.file_problems) {
+            emit(Measure::FileProblems(rule), count);
+        }
         for order in Order::ALL {
             let at = order as usize;
             emit(Measure::Arcs(order), take(&mut self.arcs[at]));
             emit(Measure::ArcLength(order), take(&mut self.length[at]));
-            for (degree, count) in (0..).zip(&mut self.embedding[at]) {
-                emit(Measure::Embedding(order, degree), take(count));
+            for (degree, count) in (0..).zip(self.embedding[at].drain(..)) {
+                emit(Measure::Embedding(order, degree), count);
             }
             for system in System::ALL {
-                for (cost, count) in (0..).zip(&mut self.costs[at][system as usize]) {
-                    emit(Measure::Configurations(system, order, cost), take(count));
+                for (cost, count) in (0..).zip(self.costs[at][system as usize].drain(..)) {
+                    emit(Measure::Configurations(system, order, cost), count);
                 }
             }
         }

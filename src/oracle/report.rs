@@ -195,6 +195,7 @@ fn summary(study: &Study) -> String {
             "sentences_used": t.sentences_used,
             "tokens_used": t.tokens_used,
             "skipped": t.skipped,
+            "file_problems": t.file_problems,
             "memory_cost": costs,
             "mean_dependency_length": lengths,
         })
@@ -413,14 +414,18 @@ fn inputs_html(study: &Study, problems: &[Diagnostic]) -> String {
         table.push(row([t.name.as_str()], numbers.into_iter().chain(skipped)));
     }
     let mut out = table.to_html();
+    let files: u64 = study.treebanks.iter().flat_map(|t| t.file_problems.values()).sum();
+    if files > 0 {
+        out += &paragraph(&format!("{files} files could not be read, or not to their end."));
+    }
     if !problems.is_empty() {
-        out += &paragraph("Sentences that broke a rule of the format, the first of each file and rule:");
+        out += &paragraph("What broke a rule of the format, the first of each file and rule:");
         out += &problems_table(problems).to_html();
     }
     out
 }
 
-/// A page that shows several runs side by side: the treebanks that any of them has, by system.
+/// A page that shows several runs side by side: the treebanks and orders that any of them has, by system.
 pub fn compare(runs: &[(String, super::run::Outcome)]) -> String {
     let mut names: Vec<&str> = runs.iter().flat_map(|(_, run)| &run.study.treebanks).map(|t| t.name.as_str()).collect();
     names.sort_unstable();
@@ -429,21 +434,30 @@ pub fn compare(runs: &[(String, super::run::Outcome)]) -> String {
     for system in
         System::ALL.into_iter().filter(|system| runs.iter().any(|(_, run)| run.study.systems.contains(system)))
     {
-        let columns = runs.iter().flat_map(|(run, _)| {
-            [format!("{run}: mean"), format!("% \u{2264} {}", claims::COST)].map(|name| (name, Align::Number))
-        });
-        let mut table = Table::new([("treebank".to_string(), Align::Text)].into_iter().chain(columns));
-        for name in &names {
-            let mut cells = vec![name.to_string()];
-            for (_, run) in runs {
-                let treebank = run.study.treebanks.iter().find(|t| t.name == *name);
-                let mean = treebank.and_then(|t| t.mean_cost(system, Order::Original));
-                let within = treebank.and_then(|t| t.percent_within(system, Order::Original, claims::COST));
-                cells.extend([mean.map_or(String::new(), |mean| format!("{mean:.3}")), percent(within)]);
-            }
-            table.push(cells);
+        for order in
+            Order::ALL.into_iter().filter(|order| runs.iter().any(|(_, run)| run.study.orders().contains(order)))
+        {
+            let heading = line_name(system, order);
+            page.section(&heading.replace(", ", "-"), &heading, &compare_one(runs, &names, system, order).to_html());
         }
-        page.section(system.name(), system.name(), &table.to_html());
     }
     page.to_html()
+}
+
+fn compare_one(runs: &[(String, super::run::Outcome)], names: &[&str], system: System, order: Order) -> Table {
+    let columns = runs.iter().flat_map(|(run, _)| {
+        [format!("{run}: mean"), format!("% \u{2264} {}", claims::COST)].map(|name| (name, Align::Number))
+    });
+    let mut table = Table::new([("treebank".to_string(), Align::Text)].into_iter().chain(columns));
+    for name in names {
+        let mut cells = vec![name.to_string()];
+        for (_, run) in runs {
+            let treebank = run.study.treebanks.iter().find(|t| t.name == *name);
+            let mean = treebank.and_then(|t| t.mean_cost(system, order));
+            let within = treebank.and_then(|t| t.percent_within(system, order, claims::COST));
+            cells.extend([mean.map_or(String::new(), |mean| format!("{mean:.3}")), percent(within)]);
+        }
+        table.push(cells);
+    }
+    table
 }

@@ -1,22 +1,29 @@
 //! Running an oracle job: once, or kept alive.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::count::{Counter, Key};
 use super::job::Plan;
 use super::report;
-use super::study::Study;
+use super::study::{Study, Treebank};
 use super::watch::Remembered;
 use crate::cluster::engine::Cluster;
 use crate::cluster::scan::{Found, Progress, scan};
+use crate::cluster::stop::stop_flag;
 use crate::cluster::watch::watch;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
-use crate::corpus::piece::Origin;
-use crate::error::{Error, Result};
+use crate::corpus::open;
+use crate::corpus::piece::{Input, Origin};
+use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
+use crate::job::manifest::records;
+use crate::job::session::{Session, peak_memory_mib, record_metrics};
+use crate::progress::Meter;
 
 /// What a run leaves so that its report can be made again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +31,7 @@ pub struct Outcome {
     pub title: String,
     pub study: Study,
     problems: Vec<(String, Problem)>,
+    /// Content hashes of the inputs; none where the job was kept alive.
     contents: Vec<u64>,
 }
 
@@ -45,9 +53,30 @@ impl Outcome {
             .collect()
     }
 
-    /// Content hashes of the inputs; nothing where the job was kept alive.
-    pub fn contents(&self) -> &[u64] {
-        &self.contents
+    /// Says on stderr what came out.
+    fn tell(&self, seconds: f64) {
+        let sum = |of: fn(&Treebank) -> u64| self.study.treebanks.iter().map(of).sum::<u64>();
+        let (used, tokens) = (sum(|t| t.sentences_used), sum(|t| t.tokens_used));
+        eprintln!(
+            "sawmill: {} treebanks, {used} sentences of {tokens} words in {seconds:.2} s ({:.0} words/s); {} left out",
+            self.study.treebanks.len(),
+            tokens as f64 / seconds,
+            sum(|t| t.sentences_read() - t.sentences_used),
+        );
+    }
+
+    /// Says on stderr what was wrong with the inputs; returns whether anything was.
+    fn tell_problems(&self) -> bool {
+        const SHOWN: usize = 20;
+        for problem in self.diagnostics().iter().take(SHOWN) {
+            eprintln!("{problem}");
+        }
+        let sentences: u64 = self.study.treebanks.iter().map(|t| t.broken).sum();
+        let files: u64 = self.study.treebanks.iter().flat_map(|t| t.file_problems.values()).sum();
+        if sentences + files > 0 {
+            eprintln!("sawmill: problems with {sentences} sentences and {files} files; see report/problems.tsv");
+        }
+        sentences + files > 0
     }
 
     /// The outcome in the run folder at `path`.
@@ -68,11 +97,72 @@ impl Outcome {
     }
 }
 
+/// Runs the job as `session` asks, and returns the exit code.
+pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
+    if session.cluster.processes() > 1 && plan.inputs.iter().any(Input::is_stdin) {
+        let message = "standard input (`-`) cannot be an input of several processes: each has its own";
+        return Err(Error::Usage(message.to_string()));
+    }
+    if session.watch { run_watching(plan, session) } else { run_once(plan, session) }
+}
+
+fn run_once(plan: &Plan, session: &mut Session) -> Result<u8> {
+    let progress = Arc::new(Progress::default());
+    let started = Instant::now();
+    // The leader shows its own part of the work as if all processes were as fast.
+    let meter = session.record.as_ref().map(|record| {
+        let (progress, processes) = (progress.clone(), session.cluster.processes() as u64);
+        let all: u64 = plan.inputs.iter().map(Input::weight).sum();
+        let gauge = move || (progress.bytes.load(Ordering::Relaxed) * processes, all);
+        let folder = record.folder.clone();
+        Meter::start(session.progress, Arc::new(gauge), move |figures| {
+            let _ = record_metrics(&folder, figures); // missing metrics are no reason to stop
+        })
+    });
+    let outcome = once(plan, &session.title, &session.cluster, &progress)?;
+    drop(meter);
+    let (Some(record), Some(outcome)) = (&mut session.record, outcome) else { return Ok(exit::DONE) };
+    let seconds = started.elapsed().as_secs_f64();
+    outcome.write(&record.folder)?;
+    let tokens: u64 = outcome.study.treebanks.iter().map(|t| t.tokens_used).sum();
+    let figures = json!({
+        "seconds": seconds, "tokens": tokens, "tokens_per_second": tokens as f64 / seconds,
+        "peak_memory_mib": peak_memory_mib(),
+    });
+    record_metrics(&record.folder, &figures)?;
+    record.done(seconds, Some(records(&plan.inputs, &outcome.contents)))?;
+    outcome.tell(seconds);
+    Ok(if outcome.tell_problems() { exit::SKIPPED } else { exit::DONE })
+}
+
+fn run_watching(plan: &Plan, session: &mut Session) -> Result<u8> {
+    let stop = stop_flag()?;
+    if let Some(record) = &mut session.record {
+        record.watching(records(&plan.inputs, &[]))?;
+    }
+    let folder = session.record.as_ref().map(|record| record.folder.clone());
+    let started = Instant::now();
+    let has_problems = Arc::new(AtomicBool::new(false));
+    let problems_seen = has_problems.clone();
+    keep_alive(plan, &session.title, &session.cluster, &stop, move |outcome| {
+        let Some(folder) = &folder else { return };
+        problems_seen.store(outcome.tell_problems(), Ordering::Relaxed);
+        match outcome.write(folder) {
+            Ok(()) => eprintln!("sawmill: report written; watching for changes (interrupt to end)"),
+            Err(error) => eprintln!("sawmill: {error}"),
+        }
+    })?;
+    if let Some(record) = &mut session.record {
+        record.done(started.elapsed().as_secs_f64(), None)?;
+    }
+    Ok(if has_problems.load(Ordering::Relaxed) { exit::SKIPPED } else { exit::DONE })
+}
+
 /// Runs the job once. The leader gets the outcome.
-pub fn once(plan: &Plan, title: &str, cluster: &Cluster, progress: &Arc<Progress>) -> Result<Option<Outcome>> {
+fn once(plan: &Plan, title: &str, cluster: &Cluster, progress: &Arc<Progress>) -> Result<Option<Outcome>> {
     let (inputs, pieces) = (Arc::new(plan.inputs.clone()), Arc::new(plan.pieces.clone()));
     let (settings, seed, progress) = (plan.settings.clone(), plan.seed, progress.clone());
-    let results = cluster.run(fingerprint(plan, cluster), move |worker| {
+    let results = cluster.run(fingerprint(plan, cluster, false), move |worker| {
         let counter = Counter::new(settings.clone(), seed);
         scan(worker, &inputs, &pieces, counter, progress.clone())
     })?;
@@ -80,7 +170,7 @@ pub fn once(plan: &Plan, title: &str, cluster: &Cluster, progress: &Arc<Progress
 }
 
 /// Keeps the job alive until `stop` is set, and shows `changed` each new outcome, on the leader.
-pub fn keep_alive(
+fn keep_alive(
     plan: &Plan,
     title: &str,
     cluster: &Cluster,
@@ -90,7 +180,7 @@ pub fn keep_alive(
     let inputs = Arc::new(plan.inputs.clone());
     let (plan, title, stop) = (plan.clone(), title.to_string(), stop.clone());
     let changed = Mutex::new(changed); // worker 0 is the only one to call it
-    let mark = fingerprint(&plan, cluster);
+    let mark = fingerprint(&plan, cluster, true);
     cluster.run(mark, move |worker| {
         let counter = Counter::new(plan.settings.clone(), plan.seed);
         let memory = Remembered::new(inputs.clone(), counter);
@@ -102,16 +192,26 @@ pub fn keep_alive(
     Ok(())
 }
 
-/// What all processes of a job must agree on: the build, the settings, and the inputs but for where they lie.
-fn fingerprint(plan: &Plan, cluster: &Cluster) -> [u8; 32] {
-    let inputs: Vec<String> = plan
-        .inputs
-        .iter()
-        .map(|input| match &input.origin {
-            Origin::File { path, encoding, bytes, .. } => format!("{:?} {encoding:?} {bytes}", path.file_name()),
-            Origin::Synthetic(language) => format!("{language:?}"),
-        })
-        .collect();
-    let all = (env!("CARGO_PKG_VERSION"), cluster.threads, &cluster.hosts, plan.seed, &plan.settings);
-    *blake3::hash(format!("{all:?} {:?} {:?} {inputs:?}", plan.treebanks, plan.pieces).as_bytes()).as_bytes()
+/// What all processes of a job must agree on: the build, the settings, and the inputs but for where they lie. Files are
+/// compared by name, size and their first bytes.
+fn fingerprint(plan: &Plan, cluster: &Cluster, watch: bool) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    // The program itself: another build may count or draw differently.
+    let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    hasher.update(blake3::hash(&program).as_bytes());
+    let mut add = |text: String| {
+        hasher.update(text.as_bytes());
+    };
+    add(format!("{} {:?} {} {:?} {watch}", cluster.threads, cluster.hosts, plan.seed, plan.settings));
+    add(format!("{:?} {:?}", plan.treebanks, plan.pieces));
+    for input in &plan.inputs {
+        match &input.origin {
+            Origin::Synthetic(language) => add(format!("{language:?}")),
+            Origin::File { path, encoding, bytes, .. } => {
+                let start = open::first_bytes(path, 1 << 16).unwrap_or_default();
+                add(format!("{:?} {encoding:?} {bytes} {}", path.file_name(), blake3::hash(&start)));
+            }
+        }
+    }
+    *hasher.finalize().as_bytes()
 }

@@ -23,6 +23,8 @@ pub struct Treebank {
     pub skipped: BTreeMap<String, u64>,
     /// Of these, the ones that broke a rule of the format.
     pub broken: u64,
+    /// Files that could not be read, or not to their end, by rule.
+    pub file_problems: BTreeMap<String, u64>,
     /// Configurations by cost, for each order and system.
     costs: [[Vec<u64>; System::ALL.len()]; Order::ALL.len()],
     /// Sentences by degree of center-embedding, for each order.
@@ -52,11 +54,6 @@ impl Study {
     pub fn orders(&self) -> &'static [Order] {
         if self.has_reordered() { &Order::ALL } else { &Order::ALL[..1] }
     }
-
-    /// Whether sentences broke rules of the format.
-    pub fn has_broken(&self) -> bool {
-        self.treebanks.iter().any(|treebank| treebank.broken > 0)
-    }
 }
 
 impl Treebank {
@@ -70,6 +67,7 @@ impl Treebank {
                     self.broken += count;
                 }
             }
+            Measure::FileProblems(rule) => drop(self.file_problems.insert(rule.name().to_string(), count)),
             Measure::Configurations(system, order, cost) => {
                 set(&mut self.costs[order as usize][system as usize], cost, count);
             }

@@ -89,4 +89,4 @@ h1{font-size:1.7rem;line-height:1.2;margin:0}h2{font-size:1.2rem;margin:2.2rem 0
 .scroll{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}th,td{padding:.25rem .7rem .25rem 0;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap;vertical-align:top}thead th{color:var(--faint);font-weight:600}.number{text-align:right}\
 .claims{list-style:none;padding:0;margin:0;display:grid;gap:.8rem}.claims li{border:1px solid var(--grid);border-radius:.5rem;padding:.7rem .9rem}.claims p{margin:.25rem 0;max-width:none}.claims .rule{color:var(--faint);font-size:.88rem}\
 .verdict{font-size:.8rem;font-weight:600;padding:.05rem .5rem;border-radius:1rem;border:1.5px solid;white-space:nowrap}.holds{color:var(--c2)}.holds-in-part{color:var(--c1)}.does-not-hold{color:var(--c0)}.not-tested{color:var(--faint)}\
-details{margin:.6rem 0}summary{cursor:pointer;color:var(--c1)}code{font-size:.9em}footer,.small{color:var(--faint);font-size:.88rem}";
+details{margin:.6rem 0}summary{cursor:pointer;color:var(--c1)}code{font-size:.9em}.small{color:var(--faint);font-size:.88rem}";

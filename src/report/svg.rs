@@ -57,13 +57,14 @@ pub fn document(width: f64, height: f64, label: &str, content: &str) -> String {
     )
 }
 
-/// The look of figures, inside pages and on their own. Colours are told apart by the colour-blind (Okabe & Ito 2008).
+/// The look of figures, inside pages and on their own. Colours on light paper are those of Okabe & Ito
+/// (2008), and the third line is thicker, so that they are told apart without colour vision.
 pub const STYLE: &str = "\
-:root{--paper:#fff;--ink:#1d2327;--faint:#667079;--grid:#e3e7ea;--c0:#c2410c;--c1:#0369a1;--c2:#15803d}\
-@media (prefers-color-scheme:dark){:root{--paper:#14181b;--ink:#e8ecee;--faint:#9aa5ad;--grid:#2b3238;--c0:#fb8a4b;--c1:#56b4f5;--c2:#4ade80}}\
+:root{--paper:#fff;--ink:#1d2327;--faint:#667079;--grid:#e3e7ea;--c0:#d55e00;--c1:#0072b2;--c2:#009e73}\
+@media (prefers-color-scheme:dark){:root{--paper:#14181b;--ink:#e8ecee;--faint:#9aa5ad;--grid:#2b3238;--c0:#ff8f3f;--c1:#56b4e9;--c2:#2fd3a3}}\
 svg{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}\
 .paper{fill:var(--paper)}.grid{stroke:var(--grid);stroke-width:1;fill:none}.mark{stroke:var(--faint);stroke-width:1;stroke-dasharray:1 3}\
 .tick{fill:var(--faint);font-size:9px}.name{fill:var(--ink);font-size:12px;font-weight:600}.axis{fill:var(--faint);font-size:10px}\
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.dotted{stroke-dasharray:1.5 3.5}\
-.s0{stroke:var(--c0)}.s1{stroke:var(--c1)}.s2{stroke:var(--c2)}.f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}\
+.s0{stroke:var(--c0)}.s1{stroke:var(--c1)}.s2{stroke:var(--c2)}.line.s2{stroke-width:2.4}\
 .range{stroke:var(--grid);stroke-width:3;stroke-linecap:round}.hollow{fill:var(--paper);stroke-width:1.8}";

@@ -23,7 +23,7 @@ fn an_empty_file_is_named_and_the_others_are_read() {
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("empty.conllu:1: empty-file: the file is empty"), "{stderr}");
     assert_eq!(x["sentences_used"], 1);
-    assert_eq!(x["skipped"]["empty-file"], 1);
+    assert_eq!((&x["sentences_read"], &x["file_problems"]["empty-file"]), (&1.into(), &1.into()));
 }
 
 #[test]
@@ -54,7 +54,8 @@ fn a_truncated_archive_is_read_as_far_as_it_goes() {
     assert!(stderr.contains("unreadable: cannot read on from here"), "{stderr}");
     let used = x["sentences_used"].as_u64().unwrap();
     assert!((5_000..15_000).contains(&used), "about half of 20000: {used}");
-    assert_eq!(x["sentences_read"].as_u64().unwrap(), used + 1);
+    assert_eq!(x["sentences_read"].as_u64().unwrap(), used, "the file is a problem, not a sentence");
+    assert_eq!(x["file_problems"]["unreadable"], 1);
 }
 
 #[test]
@@ -76,6 +77,86 @@ fn a_line_of_100_megabytes_is_skipped_within_little_memory() {
     let metrics = std::fs::read_to_string(folder.path().join("out/metrics.jsonl")).unwrap();
     let last: serde_json::Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
     assert!(last["peak_memory_mib"].as_f64().unwrap() < 90.0, "{last}");
+}
+
+/// Sentences around ones that are too long, in files that are cut at many places: the same whatever the cuts.
+#[test]
+fn cuts_near_long_sentences_and_binary_files_do_not_show() {
+    let folder = folder();
+    let good = |name: &str, n: usize| (0..n).map(|i| conllu(&format!("{name}{i}"), &[2, 0, 2])).collect::<String>();
+    let long =
+        |mebibytes: f64| format!("# {}\n", "x".repeat((mebibytes * (1 << 20) as f64) as usize)) + &conllu("long", &[0]);
+    let text =
+        good("a", 3000) + &long(8.2) + &good("b", 3000) + &long(7.9) + &good("c", 3000) + &long(20.0) + &good("d", 500);
+    write(folder.path(), "a.conllu", &text);
+    write(folder.path(), "nul.conllu", format!("1\t\0\t_\tX\t_\t_\t0\troot\t_\t_\n\n{}", good("e", 20_000)));
+    let job = write(
+        folder.path(),
+        "job.toml",
+        "kind = 'oracle'\nout = 'out'\n[treebanks]\nx = 'a.conllu'\nnul = 'nul.conllu'\n",
+    );
+    let mut first = None;
+    for shards in [1, 7, 64, 400] {
+        let set = format!("shards={shards}");
+        let (code, _, stderr) = run(sawmill().arg("run").arg(&job).args(["--set", &set]));
+        assert_eq!(code, 1, "{stderr}");
+        let report = crate::support::files_below(&folder.path().join("out/report"));
+        let summary: serde_json::Value = serde_json::from_slice(&report["summary.json"]).unwrap();
+        assert_eq!(summary["treebanks"]["x"]["sentences_used"], 9501);
+        assert_eq!(summary["treebanks"]["x"]["skipped"]["too-long"], 2);
+        assert_eq!(summary["treebanks"]["nul"]["file_problems"]["not-text"], 1);
+        let problems = String::from_utf8_lossy(&report["problems.tsv"]).into_owned();
+        assert!(problems.contains("\t15001\t\ttoo-long") && problems.contains("\t45009\t\ttoo-long"), "{problems}");
+        let metrics = std::fs::read_to_string(folder.path().join("out/metrics.jsonl")).unwrap();
+        let last: serde_json::Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
+        assert!(last["peak_memory_mib"].as_f64().unwrap() < 100.0, "{last}");
+        crate::support::assert_same_files(first.get_or_insert(report.clone()), &report, &set);
+    }
+}
+
+#[test]
+fn inputs_that_are_missing_doubled_or_no_names_are_told() {
+    let folder = folder();
+    write(folder.path(), "a.conllu", conllu("a", &[0]));
+    write(folder.path(), "b.conllu", conllu("b", &[0]));
+    write(folder.path(), ".c.conllu.swp", "rubbish");
+    write(folder.path(), "a.conllu~", "rubbish");
+    let (code, _, stderr, x) = run_over(folder.path(), "['a.conllu', '*.conllu*']");
+    assert_eq!((code, &x["sentences_used"]), (0, &2.into()), "{stderr}");
+    assert!(stderr.contains("a.conllu is named twice for x"), "{stderr}");
+    for (value, message) in [
+        ("[]", "names no input"),
+        ("{ files = ['a.conllu', 3] }", "files that are not names"),
+        ("{ synth = 3 }", "not a table"),
+        ("{ encoding = 'latin-1' }", "neither files nor synth"),
+        ("['-', '-']", "once only"),
+    ] {
+        let (code, _, stderr, _) = run_over(folder.path(), value);
+        assert_eq!(code, 2, "{value}: {stderr}");
+        assert!(stderr.contains(message), "{value}: {stderr}");
+    }
+}
+
+#[test]
+fn brackets_in_names_are_brackets_where_such_files_are() {
+    let folder = folder();
+    let odd = folder.path().join("da[1]ta");
+    std::fs::create_dir(&odd).unwrap();
+    write(&odd, "b[x].conllu", conllu("b", &[0]));
+    for files in ["'b[x].conllu'", "'*.conllu'", "'${SAWMILL_TEST_FOLDER}/*.conllu'"] {
+        let job = write(&odd, "job.toml", format!("kind = 'oracle'\nout = 'out'\n[treebanks]\nx = {files}\n"));
+        let (code, _, stderr) = run(sawmill().arg("run").arg(job).env("SAWMILL_TEST_FOLDER", &odd));
+        assert_eq!(code, 0, "{files}: {stderr}");
+    }
+}
+
+#[test]
+fn an_environment_variable_is_expanded_once() {
+    let folder = folder();
+    let job =
+        write(folder.path(), "job.toml", "kind = 'oracle'\nout = 'out'\n[treebanks]\nx = '${SAWMILL_TEST_LOOP}'\n");
+    let (code, _, stderr) = run(sawmill().arg("run").arg(job).env("SAWMILL_TEST_LOOP", "${SAWMILL_TEST_LOOP}"));
+    assert_eq!(code, 3, "{stderr}");
 }
 
 #[test]
@@ -145,6 +226,7 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
             "`treebanks.x.synth.lenght`; did you mean `length`?",
         ),
         ("kind = 'orcale'\n", "did you mean \"oracle\"?"),
+        ("kind = 'oracle'\nseed = 1\n[oracle]\n\nseed = 3\n", "job.toml:5: unknown key `oracle.seed`"),
         ("seed = 1\n", "there is no kind"),
         ("kind = 'oracle'\n[oracle]\nsystems = ['arc-swift']\n", "arc-swift"),
         ("kind = 'oracle'\nseed = 'x'\n", "seed"),

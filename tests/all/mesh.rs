@@ -60,6 +60,29 @@ fn another_job_is_refused_on_both_sides() {
         assert_eq!(code, 4, "{stderr}");
         assert!(stderr.contains("runs another job"), "{stderr}");
     }
+    // Nor may one watch while the other does not.
+    let (hosts, _) = set_up(folder.path());
+    let children = [start(folder.path(), &hosts, 0, "s", &["--watch"]), start(folder.path(), &hosts, 1, "s", &[])];
+    assert_eq!(children.map(end).map(|(code, _)| code), [4, 4]);
+}
+
+#[test]
+fn an_interrupt_of_one_ends_all_that_watch() {
+    let folder = folder();
+    let (hosts, _) = set_up(folder.path());
+    let children = [0, 1].map(|process| start(folder.path(), &hosts, process, "s", &["--watch"]));
+    crate::support::wait_until("the first report", || folder.path().join("out/report/index.html").exists());
+    std::process::Command::new("kill").args(["-INT", &children[0].id().to_string()]).status().expect("kill");
+    assert_eq!(children.map(end).map(|(code, _)| code), [0, 0]);
+}
+
+#[test]
+fn standard_input_is_not_for_several_processes() {
+    let folder = folder();
+    let (hosts, _) = set_up(folder.path());
+    let (code, stderr) = end(start(folder.path(), &hosts, 0, "s", &["--set", "treebanks.x='-'"]));
+    assert_eq!(code, 2);
+    assert!(stderr.contains("each has its own"), "{stderr}");
 }
 
 #[test]

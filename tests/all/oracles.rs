@@ -198,21 +198,34 @@ fn shape_code(tree: &Tree, node: u32) -> String {
     format!("({})", parts.concat())
 }
 
-#[test]
-fn reordering_is_uniform_over_the_orders_of_a_family() {
-    // A head with two children: 3! orders of the three words, each with probability 1/6.
-    let tree = tree(&[2, 0, 2]);
-    let draws = 60_000;
-    let mut counts = std::collections::BTreeMap::new();
+/// How often each order of a head (0) and its children (1, 2, ..) comes out.
+fn orders(children: u32, placement: HeadPlacement, draws: u64) -> std::collections::BTreeMap<Vec<u16>, u64> {
+    let heads: Vec<u32> = (0..=children).map(|word| if word == 0 { 0 } else { 1 }).collect();
+    let mut family = tree(&heads);
+    (1..=children + 1).for_each(|word| family.set_label(word, Label(word as u16 - 1)));
     let (mut reorderer, mut out) = (Reorderer::default(), Tree::default());
+    let mut counts = std::collections::BTreeMap::new();
     for i in 0..draws {
-        reorderer.reorder(&tree, HeadPlacement::Uniform, &mut generator(7, Purpose::Reorder, i, 0), &mut out);
-        *counts.entry(out.heads().to_vec()).or_insert(0u64) += 1;
+        reorderer.reorder(&family, placement, &mut generator(7, Purpose::Reorder, i, 0), &mut out);
+        let order: Vec<u16> = (1..=out.words()).map(|word| out.label(word).0).collect();
+        *counts.entry(order).or_insert(0) += 1;
     }
-    // Where the head stands is all that shows: first, second or third, a third of the time each.
-    assert_eq!(counts.len(), 3, "{counts:?}");
-    let chi_square: f64 = counts.values().map(|&n| (n as f64 - 20_000.0).powi(2) / 20_000.0).sum();
-    assert!(chi_square < 13.8, "{counts:?}: chi-square {chi_square} on 2 degrees of freedom (p < 0.001)");
+    counts
+}
+
+#[test]
+fn reordering_draws_every_order_as_often_as_it_should() {
+    // Uniform: all 3! orders of a head with two children alike; chi-square on 5 degrees of freedom, p = 0.001.
+    let uniform = orders(2, HeadPlacement::Uniform, 60_000);
+    assert_eq!(uniform.len(), 6);
+    let chi_square: f64 = uniform.values().map(|&n| (n as f64 - 10_000.0).powi(2) / 10_000.0).sum();
+    assert!(chi_square < 20.5, "{uniform:?}: {chi_square}");
+    // Sides: the head is second in half of the draws (one child on each side), first and last in a quarter each.
+    let sides = orders(2, HeadPlacement::Sides, 60_000);
+    assert_eq!(sides.len(), 6);
+    let expected = |order: &Vec<u16>| if order[1] == 0 { 15_000.0 } else { 7_500.0 };
+    let chi_square: f64 = sides.iter().map(|(order, &n)| (n as f64 - expected(order)).powi(2) / expected(order)).sum();
+    assert!(chi_square < 20.5, "{sides:?}: {chi_square}");
 }
 
 /// Left-branching: each word depends on the next. Right-branching: each on the one before. Center-embedded: as in

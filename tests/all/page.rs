@@ -51,7 +51,8 @@ fn the_report_shows_18_panels_and_asks_nobody_for_anything() {
         assert!(!html.contains(address), "the page names `{address}`");
     }
     // And the browser asked for nothing but the file itself on the page's behalf.
-    let requests = std::fs::read_to_string(&net_log).unwrap_or_default();
+    let requests = std::fs::read_to_string(&net_log).expect("the browser logs its requests");
+    assert!(requests.contains("file://"), "the page itself is in the log");
     let asked: Vec<&str> = requests.split("\"url\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let for_page: Vec<_> = asked
         .iter()

@@ -184,6 +184,14 @@ fn check_lists_every_problem_by_line_and_sentence() {
         );
     }
     assert!(stderr.contains("11 sentences"), "{stderr}");
+    // A sentence without a root is a fault of the treebank, and a missing file does not hide the next one.
+    write(folder.path(), "rootless.conllu", conllu("circle", &[2, 1]));
+    let (code, stdout, _) = run(sawmill().current_dir(folder.path()).args(["check", "missing", "rootless.conllu"]));
+    assert_eq!(code, 3);
+    assert!(
+        stdout.contains("missing: No such file") && stdout.contains("rootless.conllu:1 [circle]: no-root"),
+        "{stdout}"
+    );
 }
 
 #[test]

@@ -58,9 +58,13 @@ fn a_changed_file_is_corrected_by_its_differences() {
     await_line(&lines, "report written");
     let summary = std::fs::read_to_string(out.join("report/summary.json")).unwrap();
     assert!(summary.contains("\"unreadable\": 1"), "{summary}");
+    // And brings them back.
+    write(folder.path(), "b.conllu", treebank(5000..5100));
+    await_line(&lines, "report written");
+    assert_same_files(&fresh(&job, folder.path(), "again"), &files_below(&out.join("report")), "when it is back");
 
     Command::new("kill").arg(child.id().to_string()).status().expect("kill");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(child.wait().unwrap().code(), Some(1), "one sentence is broken");
     let (_, stdout, _) = run(sawmill().arg("status").arg(&out));
     assert!(stdout.contains("done"), "{stdout}");
 }

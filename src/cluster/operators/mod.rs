@@ -1,4 +1,6 @@
 //! Dataflows that jobs are built of, one per file.
 
+pub mod all_gather;
 pub mod deal;
+pub mod merge_rows;
 pub mod tally;

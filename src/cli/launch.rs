@@ -1,0 +1,235 @@
+//! `sawmill launch`: a job as several processes, started, watched, and started again from the last checkpoint when one
+//! of them dies.
+//!
+//! The processes are local (`-n`), or one per line of a hosts file, through ssh. Each has its standard input connected
+//! to this process: it brings the job's secret to other hosts, and when it closes, however this process ends, the others
+//! write a checkpoint and end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::cluster::read_hosts;
+use crate::cluster::checkpoint::hex;
+use crate::cluster::stop::stop_flag;
+use crate::error::{Error, Result, exit};
+use crate::job::folder::write_whole;
+
+#[derive(Args)]
+pub struct Launch {
+    /// Number of local processes
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "hosts", required_unless_present = "hosts")]
+    processes: Option<usize>,
+    /// File with one host:port per process, each started through ssh; paths must mean the same on all hosts
+    #[arg(long, value_name = "FILE")]
+    hosts: Option<PathBuf>,
+    /// The command that reaches another host
+    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
+    ssh: String,
+    /// How often to start again from the last checkpoint when a process dies
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    retries: u32,
+    /// What to launch: run JOB.toml ...
+    #[arg(last = true, required = true, value_name = "run JOB.toml ...")]
+    command: Vec<String>,
+}
+
+/// How one try ended.
+enum Ended {
+    /// All processes are done; this is what the first one said.
+    Done(u8),
+    /// They were asked to stop.
+    Stopped,
+    /// Trying again would not help.
+    Refused(u8),
+    /// A process died.
+    Died(String),
+}
+
+impl Launch {
+    pub fn run(&self) -> Result<u8> {
+        if self.command.first().map(String::as_str) != Some("run") {
+            return Err(Error::Usage("launch what? The form is: sawmill launch -n 4 -- run JOB.toml".to_string()));
+        }
+        if self.processes == Some(0) {
+            return Err(Error::Usage("-n 0: at least one process is needed".to_string()));
+        }
+        let stop = stop_flag()?;
+        let mut tries = 0;
+        loop {
+            match self.attempt(tries > 0, &stop)? {
+                Ended::Done(code) | Ended::Refused(code) => return Ok(code),
+                Ended::Stopped => return Ok(exit::RESUME),
+                Ended::Died(why) if tries == self.retries => {
+                    return Err(Error::Cluster(format!("{why}; given up after {tries} retries (--retries)")));
+                }
+                Ended::Died(why) => {
+                    let pause = Duration::from_secs(1 << tries.min(5)).min(Duration::from_secs(30));
+                    tries += 1;
+                    eprintln!(
+                        "sawmill: {why}; starting again from the last checkpoint in {} s ({tries} of {})",
+                        pause.as_secs(),
+                        self.retries
+                    );
+                    let until = Instant::now() + pause;
+                    while Instant::now() < until && !stop.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(50));
+                    }
+                    if stop.load(Ordering::Relaxed) {
+                        return Ok(exit::RESUME);
+                    }
+                }
+            }
+        }
+    }
+
+    fn attempt(&self, resume: bool, stop: &std::sync::atomic::AtomicBool) -> Result<Ended> {
+        let secret = fresh_secret()?;
+        let (hosts_file, hosts) = self.host_file()?;
+        let mut children = Vec::new();
+        for process in 0..hosts.len() {
+            let mut arguments = self.command.clone();
+            arguments.extend(
+                ["--hosts", &hosts_file.display().to_string(), "--process", &process.to_string(), "--end-with-stdin"]
+                    .map(str::to_string),
+            );
+            if resume && !arguments.iter().any(|argument| argument == "--resume") {
+                arguments.push("--resume".to_string());
+            }
+            children.push(self.start(process, &hosts[process], &arguments, &secret)?);
+        }
+        let ended = watch(&mut children, stop);
+        if self.processes.is_some() {
+            let _ = std::fs::remove_file(&hosts_file); // a temporary one
+        }
+        Ok(ended)
+    }
+
+    /// The hosts file, and the hosts in it: the user's, or one for local processes.
+    fn host_file(&self) -> Result<(PathBuf, Vec<String>)> {
+        if let Some(file) = &self.hosts {
+            let whole = file.canonicalize().map_err(|e| Error::Usage(format!("--hosts {}: {e}", file.display())))?;
+            return Ok((whole, read_hosts(file)?));
+        }
+        let listeners: std::io::Result<Vec<TcpListener>> =
+            (0..self.processes.unwrap_or(1)).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+        let addresses = listeners.and_then(|l| l.iter().map(|l| Ok(l.local_addr()?.to_string())).collect());
+        let hosts: Vec<String> = addresses.map_err(|e| Error::Cluster(format!("no free ports on loopback: {e}")))?;
+        let file = std::env::temp_dir().join(format!("sawmill-hosts-{}", std::process::id()));
+        write_whole(&file, hosts.join("\n").as_bytes())?;
+        Ok((file, hosts))
+    }
+
+    fn start(&self, process: usize, host: &str, arguments: &[String], secret: &str) -> Result<Child> {
+        let failed = |e: std::io::Error| Error::Cluster(format!("cannot start process {process}: {e}"));
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = match &self.hosts {
+            None => {
+                let mut command = Command::new(program);
+                command.args(arguments).env("SAWMILL_SECRET", secret);
+                command
+            }
+            Some(_) => {
+                let here = std::env::current_dir().map_err(failed)?;
+                let words: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
+                let remote = format!(
+                    "read -r SAWMILL_SECRET && export SAWMILL_SECRET && cd {} && exec {} {}",
+                    quoted(&here.display().to_string()),
+                    quoted(&program.display().to_string()),
+                    words.join(" ")
+                );
+                let mut ssh = self.ssh.split_whitespace();
+                let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+                let mut command = Command::new(ssh.next().unwrap_or("ssh"));
+                command.args(ssh).arg(name).arg(remote);
+                command
+            }
+        };
+        let stdout = if process == 0 { Stdio::inherit() } else { Stdio::null() };
+        let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        if self.hosts.is_some()
+            && let Some(stdin) = &mut child.stdin
+        {
+            let _ = writeln!(stdin, "{secret}"); // a child that is gone is noticed by its exit
+        }
+        if let Some(stderr) = child.stderr.take() {
+            pass_on(process, stderr);
+        }
+        Ok(child)
+    }
+}
+
+/// Shows what a process says, with its number before what is not the first one's.
+fn pass_on(process: usize, stderr: impl Read + Send + 'static) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(std::result::Result::ok) {
+            if process == 0 { eprintln!("{line}") } else { eprintln!("[{process}] {line}") }
+        }
+    });
+}
+
+/// Waits for the processes. When one fails the others get a moment to notice, and are then ended.
+fn watch(children: &mut [Child], stop: &std::sync::atomic::AtomicBool) -> Ended {
+    let mut codes: Vec<Option<i32>> = vec![None; children.len()];
+    let mut first_failure: Option<(usize, i32, Instant)> = None;
+    let mut stopping = false;
+    loop {
+        for (process, child) in children.iter_mut().enumerate() {
+            if codes[process].is_none()
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                let code = status.code().unwrap_or(-1);
+                codes[process] = Some(code);
+                if !matches!(code, 0 | 1) && first_failure.is_none() {
+                    first_failure = Some((process, code, Instant::now()));
+                }
+            }
+        }
+        if codes.iter().all(Option::is_some) {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) && !stopping {
+            stopping = true;
+            children.iter_mut().for_each(|child| drop(child.stdin.take()));
+        }
+        if first_failure.is_some_and(|(_, _, when)| when.elapsed() > Duration::from_secs(5)) && !stopping {
+            children.iter_mut().for_each(|child| drop(child.kill()));
+        }
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    match first_failure {
+        None => Ended::Done(codes[0].unwrap_or(0) as u8),
+        Some(_) if stopping || codes.iter().all(|code| *code == Some(exit::RESUME.into())) => Ended::Stopped,
+        Some((_, code, _)) if code == i32::from(exit::USAGE) || code == i32::from(exit::INPUT) => {
+            Ended::Refused(code as u8)
+        }
+        Some((process, code, _)) => {
+            // The one that was killed, rather than those that lost their connection to it.
+            let culprit = codes.iter().position(|code| *code == Some(-1)).unwrap_or(process);
+            let how = match codes[culprit] {
+                Some(-1) => "was killed".to_string(),
+                _ => format!("ended with code {code}"),
+            };
+            Ended::Died(format!("process {culprit} {how}"))
+        }
+    }
+}
+
+/// 32 random bytes.
+fn fresh_secret() -> Result<String> {
+    let mut bytes = [0; 32];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|e| Error::Cluster(format!("cannot make a secret: {e}")))?;
+    Ok(hex(&bytes))
+}
+
+/// For the shell of another host.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

@@ -1,0 +1,56 @@
+//! Small records of every worker, brought to every worker, in the order of their keys.
+//!
+//! For what is little and must be seen by all: statistics for hyperparameters (floats, which are then added up in shard
+//! order), stop signals, times. Every record travels to every worker: not for counts.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use timely::container::CapacityContainerBuilder;
+use timely::dataflow::operators::vec::Map;
+use timely::dataflow::operators::{Exchange, Inspect, Probe};
+use timely::dataflow::{InputHandle, ProbeHandle};
+use timely::worker::Worker;
+
+type Addressed<T> = (u64, u64, T);
+
+/// One worker's end.
+pub struct AllGather<T: Clone + Send + Serialize + DeserializeOwned + 'static> {
+    input: InputHandle<u64, CapacityContainerBuilder<Vec<Addressed<T>>>>,
+    probe: ProbeHandle<u64>,
+    received: Rc<RefCell<Vec<(u64, T)>>>,
+}
+
+impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
+    /// Builds the dataflow. Every worker must call this, in the same order among its dataflows.
+    pub fn new(worker: &mut Worker, name: &str) -> AllGather<T> {
+        let mut input = InputHandle::new();
+        let probe = ProbeHandle::new();
+        let received = Rc::new(RefCell::new(Vec::new()));
+        let kept = received.clone();
+        worker.dataflow_named::<u64, _, _>(name, |scope| {
+            input
+                .to_stream(scope)
+                .exchange(|record: &Addressed<T>| record.0)
+                .map(|(_, key, record)| (key, record))
+                .inspect_batch(move |_, records| kept.borrow_mut().extend_from_slice(records))
+                .probe_with(&probe);
+        });
+        AllGather { input, probe, received }
+    }
+
+    /// Gives `records`, with keys that no other worker uses, and returns those of all workers by key.
+    pub fn exchange(&mut self, worker: &mut Worker, records: Vec<(u64, T)>) -> Vec<(u64, T)> {
+        for to in 0..worker.peers() as u64 {
+            records.iter().for_each(|(key, record)| self.input.send((to, *key, record.clone())));
+        }
+        let next = *self.input.time() + 1;
+        self.input.advance_to(next);
+        worker.step_or_park_while(None, || self.probe.less_than(&next));
+        let mut all = self.received.take();
+        all.sort_by_key(|(key, _)| *key);
+        all
+    }
+}

@@ -1,0 +1,145 @@
+//! One run of a job: its workers, its folder, and what is said of it there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use serde_json::Value;
+
+use super::Job;
+use super::folder::{MANIFEST, RunFolder};
+use super::manifest::{InputRecord, Manifest, State, now};
+use crate::cluster::engine::Cluster;
+use crate::cluster::rng::GENERATOR;
+use crate::error::{Error, Result};
+use crate::progress::Style;
+
+/// What a run of any kind of job is given.
+pub struct Session {
+    /// Name of the job file, for titles.
+    pub title: String,
+    pub cluster: Cluster,
+    pub progress: Style,
+    /// Whether to stay alive and follow changes of the inputs.
+    pub watch: bool,
+    /// The run folder, in the process that writes it.
+    pub record: Option<Record>,
+}
+
+/// The run folder and what is said in it.
+pub struct Record {
+    pub folder: Arc<RunFolder>,
+    manifest: Manifest,
+}
+
+/// How far a run has come, line by line.
+const METRICS: &str = "metrics.jsonl";
+
+impl Record {
+    /// Takes the run folder at `out` for `job`.
+    pub fn start(out: &Path, job: &Job, cluster: &Cluster) -> Result<Record> {
+        let folder = RunFolder::create(out)?;
+        folder.clear_results()?;
+        folder.write("job.toml", job.to_toml().as_bytes())?;
+        let header = job.header();
+        let manifest = Manifest {
+            sawmill: env!("CARGO_PKG_VERSION").to_string(),
+            kind: header.kind.to_string(),
+            state: State::Running,
+            error: None,
+            seed: header.seed,
+            shards: header.shards,
+            generator: GENERATOR.to_string(),
+            processes: cluster.processes(),
+            workers: cluster.workers(),
+            process_id: std::process::id(),
+            started: now(),
+            updated: now(),
+            seconds: 0.0,
+            inputs: vec![],
+        };
+        let mut record = Record { folder: Arc::new(folder), manifest };
+        record.save(State::Running)?;
+        Ok(record)
+    }
+
+    /// Says that the run stays alive, and what it reads.
+    pub fn watching(&mut self, inputs: Vec<InputRecord>) -> Result<()> {
+        self.manifest.inputs = inputs;
+        self.save(State::Watching)
+    }
+
+    /// Says that the run is done, after so many seconds.
+    pub fn done(&mut self, seconds: f64, inputs: Option<Vec<InputRecord>>) -> Result<()> {
+        self.manifest.seconds = seconds;
+        if let Some(inputs) = inputs {
+            self.manifest.inputs = inputs;
+        }
+        self.save(State::Done)
+    }
+
+    /// Says why the run failed.
+    pub fn failed(&mut self, error: &Error) -> Result<()> {
+        self.manifest.error = Some(error.to_string());
+        self.save(State::Failed)
+    }
+
+    fn save(&mut self, state: State) -> Result<()> {
+        self.manifest.state = state;
+        self.manifest.updated = now();
+        self.folder.write(MANIFEST, self.manifest.to_json().as_bytes())
+    }
+}
+
+/// Adds a line to the metrics of the run in `folder`.
+pub fn record_metrics(folder: &RunFolder, figures: &Value) -> Result<()> {
+    folder.append(METRICS, &figures.to_string())
+}
+
+/// The page of the report in the run folder `out`, as short as it can be said from the working directory.
+pub fn report_page(out: &Path) -> PathBuf {
+    let path = out.join("report").join("index.html");
+    let whole = path.canonicalize().unwrap_or(path);
+    match std::env::current_dir().ok().and_then(|here| Some(whole.strip_prefix(here).ok()?.to_path_buf())) {
+        Some(short) => short,
+        None => whole,
+    }
+}
+
+/// Whether `out` holds the result of just this job; another job's result there is an error.
+pub fn has_result(out: &Path, job: &Job) -> Result<bool> {
+    if !out.join(MANIFEST).exists() {
+        return Ok(false);
+    }
+    let (old, new) = (std::fs::read_to_string(out.join("job.toml")).unwrap_or_default(), job.to_toml());
+    if old != new {
+        return Err(Error::Usage(format!(
+            "--resume: {} holds a run with other settings:{}{}",
+            out.display(),
+            only_in(&old, &new, '-'),
+            only_in(&new, &old, '+')
+        )));
+    }
+    let manifest = Manifest::load(out)?;
+    for input in &manifest.inputs {
+        let Ok(file) = std::fs::metadata(&input.path) else { continue };
+        let modified = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        if file.len() != input.bytes || modified.is_some_and(|time| time.as_secs() > manifest.started) {
+            return Err(Error::Usage(format!("--resume: {} has changed since; run without --resume", input.path)));
+        }
+    }
+    Ok(manifest.state == State::Done)
+}
+
+/// The lines of `text` that `other` lacks, each behind `sign`.
+fn only_in(text: &str, other: &str, sign: char) -> String {
+    text.lines().filter(|line| !other.lines().any(|o| o == *line)).map(|line| format!("\n{sign} {line}")).collect()
+}
+
+/// The most memory that this process has had, in MiB; 0 where the system does not say.
+pub fn peak_memory_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0
+}
