@@ -1,7 +1,7 @@
 //! What is wrong with an input, and where.
 //!
 //! A problem is data, not a failure: it is counted by its rule, keeps its address, and the job goes on without the
-//! sentence. Rule names are stable, for programs; the message says what to do, for people.
+//! sentence or document. Rule names are stable, for programs; the message says what to do, for people.
 
 use std::fmt;
 
@@ -22,6 +22,8 @@ pub enum Rule {
     HeadRange,
     SelfHead,
     Cycle,
+    BadHeader,
+    OutsideDocument,
 }
 
 impl Rule {
@@ -40,6 +42,8 @@ impl Rule {
             Rule::HeadRange => "head-range",
             Rule::SelfHead => "self-head",
             Rule::Cycle => "cycle",
+            Rule::BadHeader => "bad-header",
+            Rule::OutsideDocument => "outside-document",
         }
     }
 
@@ -54,7 +58,7 @@ impl Rule {
 pub struct Problem {
     pub line: u64,
     pub rule: Rule,
-    /// The sentence's `sent_id`, or empty.
+    /// The sentence's `sent_id`, the document's id, or empty.
     pub sentence: String,
     pub message: String,
 }
