@@ -20,6 +20,7 @@ pub const GENERATOR: &str = "xoshiro256++";
 pub enum Purpose {
     Reorder = 1,
     Synth = 2,
+    HoldOut = 3,
 }
 
 /// The generator for (`seed`, `purpose`, `a`, `b`).

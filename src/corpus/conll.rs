@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::diagnostic::{Problem, Rule};
 use super::piece::Block;
+use super::text::{broken_byte, lossy};
 use super::tree::{Shape, Tree};
 
 /// Columns of a token line.
@@ -222,13 +223,8 @@ impl Reader {
 
     #[cold]
     fn find_broken_bytes(&mut self, text: &[u8], first_line: u64) {
-        if let Err(error) = std::str::from_utf8(text) {
-            let at = error.valid_up_to();
+        if let Some((at, message)) = broken_byte(text) {
             let line = first_line + line_ends(&text[..at]);
-            let message = format!(
-                "byte 0x{:02x} is not UTF-8; if the file is ISO 8859-1, say so: encoding = \"latin-1\" in a job, --latin-1 for check",
-                text[at]
-            );
             self.problem(line, Rule::BrokenEncoding, message);
         }
     }
@@ -359,9 +355,4 @@ fn column_message(row: &[u8], columns: usize) -> String {
         _ => "",
     };
     format!("{columns} column{} instead of {COLUMNS}{hint}", if columns == 1 { "" } else { "s" })
-}
-
-/// For messages: at most 40 characters.
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().take(40).collect()
 }

@@ -1,7 +1,7 @@
 //! What is wrong with an input, and where.
 //!
 //! A problem is data, not a failure: it is counted by its rule, keeps its address, and the job goes on without the
-//! sentence. Rule names are stable, for programs; the message says what to do, for people.
+//! sentence or document. Rule names are stable, for programs; the message says what to do, for people.
 
 use std::fmt;
 
@@ -23,6 +23,8 @@ pub enum Rule {
     SelfHead,
     Cycle,
     NoRoot,
+    BadHeader,
+    OutsideDocument,
 }
 
 impl Rule {
@@ -42,6 +44,8 @@ impl Rule {
             Rule::SelfHead => "self-head",
             Rule::Cycle => "cycle",
             Rule::NoRoot => "no-root",
+            Rule::BadHeader => "bad-header",
+            Rule::OutsideDocument => "outside-document",
         }
     }
 
@@ -56,7 +60,7 @@ impl Rule {
 pub struct Problem {
     pub line: u64,
     pub rule: Rule,
-    /// The sentence's `sent_id`, or empty.
+    /// The sentence's `sent_id`, the document's id, or empty.
     pub sentence: String,
     pub message: String,
 }

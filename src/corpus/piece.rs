@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::diagnostic::{Problem, Rule};
 use super::open;
 use super::synth::Language;
+pub use super::text::Encoding;
+use super::text::{BYTE_ORDER_MARK, START, latin1_to_utf8, not_text, unify_lines};
 
 /// A block holds at least this much, where the piece does.
 const BLOCK: usize = 1 << 19;
@@ -27,17 +29,6 @@ pub const LONGEST_SENTENCE: usize = 8 << 20;
 
 /// No piece of a plain file is smaller, so that small files are not cut at all.
 const SMALLEST_PIECE: u64 = 256 << 10;
-
-/// How the bytes of a file are text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Encoding {
-    #[default]
-    #[serde(rename = "utf-8")]
-    Utf8,
-    #[serde(rename = "latin-1")]
-    Latin1,
-}
 
 /// An input of a job.
 #[derive(Clone, Debug)]
@@ -67,7 +58,7 @@ impl Input {
         }
         // What is no text at all is not cut, so that it is one problem wherever cuts would fall.
         let seekable = metadata.is_file() && {
-            let start = open::first_bytes(&path, LOOKED_AT)?;
+            let start = open::first_bytes(&path, START)?;
             open::Packing::of(&start) == open::Packing::Plain && not_text(&start).is_none()
         };
         Ok(Input { group, origin: Origin::File { path, encoding, bytes: metadata.len(), seekable } })
@@ -248,41 +239,6 @@ impl Blocks {
         self.line += block.lines;
         Some(block)
     }
-}
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// How many bytes at the beginning of a file say what it is.
-const LOOKED_AT: usize = 4096;
-
-/// Recognises what is likely to be given by mistake, and says how to repair it.
-fn not_text(start: &[u8]) -> Option<String> {
-    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
-        return Some("this looks like UTF-16: convert it, as with `iconv -f UTF-16 -t UTF-8`".to_string());
-    }
-    let nul = memchr::memchr(0, &start[..start.len().min(LOOKED_AT)])?;
-    Some(format!("byte {} is NUL: this is a binary file, not a treebank", nul + 1))
-}
-
-/// ISO 8859-1 as UTF-8: every byte is the character of its number.
-fn latin1_to_utf8(bytes: &[u8]) -> Vec<u8> {
-    bytes.iter().map(|&b| char::from(b)).collect::<String>().into_bytes()
-}
-
-/// Turns Windows line ends into line feeds, so that nothing behind this point knows them.
-fn unify_lines(text: &mut Vec<u8>) {
-    if memchr::memmem::find(text, b"\r\n").is_none() {
-        return;
-    }
-    let mut kept = 0;
-    for at in 0..text.len() {
-        if text[at] == b'\r' && text.get(at + 1) == Some(&b'\n') {
-            continue;
-        }
-        text[kept] = text[at];
-        kept += 1;
-    }
-    text.truncate(kept);
 }
 
 /// What the splitter found.
