@@ -92,6 +92,7 @@ impl DocumentWeights {
         self.counts.clear();
         self.counts.resize(factors.alpha.len(), 0);
         topics.iter().for_each(|&topic| self.counts[topic as usize] += 1);
+        self.weights.clear();
         self.weights.resize(blocks(self.counts.len()), Block::default());
         for topic in 0..self.counts.len() {
             self.set(topic, factors.inverse[topic], factors);
