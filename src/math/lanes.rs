@@ -21,38 +21,54 @@ pub const fn blocks(length: usize) -> usize {
     length.div_ceil(LANES)
 }
 
-/// The sum of the lanes, in a fixed order.
+/// Sums over the first 0, 1, ... 16 lanes, in a fixed order.
+pub struct Prefix([f32; LANES + 1]);
+
+impl Prefix {
+    #[inline(always)]
+    pub fn new(lanes: &Block<f32>) -> Prefix {
+        let mut sums = [0.0; LANES + 1];
+        let mut before = 0.0;
+        // By fours, so that no sum waits for more than six others.
+        for group in 0..LANES / 4 {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|i| lanes.0[4 * group + i]);
+            let (ab, cd) = (a + b, c + d);
+            let sums = &mut sums[4 * group + 1..][..4];
+            (sums[0], sums[1], sums[2], sums[3]) = (before + a, before + ab, before + (ab + c), before + (ab + cd));
+            before = sums[3];
+        }
+        Prefix(sums)
+    }
+
+    /// The sum of all lanes.
+    #[inline(always)]
+    pub fn total(&self) -> f32 {
+        self.0[LANES]
+    }
+}
+
+/// The sum of all lanes.
 #[inline(always)]
 pub fn total(lanes: &Block<f32>) -> f32 {
-    group_sums(lanes)[3]
+    Prefix::new(lanes).total()
 }
 
-/// The outcome at `target`, in [0, `total`), of the weights with these running sums, of which the last are `lanes`.
-/// There must be a positive weight.
+/// Up to so many blocks are searched one by one, which costs no mispredicted branch.
+const FEW: usize = 8;
+
+/// The outcome at `target`, in [0, `prefix.total()`), of the weights with these running sums, `prefix` being over the
+/// last of them. There must be a positive weight.
 #[inline(always)]
-pub fn find(running: &[Block<f32>], lanes: &Block<f32>, target: f32) -> usize {
-    // The group of four lanes, the lane in it, the block.
-    let groups = group_sums(lanes);
-    let group = (0..3).map(|g| usize::from(groups[g] <= target)).sum::<usize>();
-    let mut rest = if group == 0 { target } else { target - groups[group - 1] };
-    let first = 4 * group;
-    let mut lane = first;
-    while lane < first + 3 && lanes.0[lane] <= rest {
-        rest -= lanes.0[lane];
-        lane += 1;
-    }
-    let block: usize = running.iter().map(|sums| usize::from(sums.0[lane] <= rest)).sum();
+pub fn find(running: &[Block<f32>], prefix: &Prefix, target: f32) -> usize {
+    let lane = (1..LANES).map(|lane| usize::from(prefix.0[lane] <= target)).sum::<usize>();
+    let rest = target - prefix.0[lane];
+    let block = if running.len() <= FEW {
+        running.iter().map(|sums| usize::from(sums.0[lane] <= rest)).sum()
+    } else {
+        running.partition_point(|sums| sums.0[lane] <= rest)
+    };
     let found = block < running.len() && weight(running, block, lane) > 0.0;
     if found { block * LANES + lane } else { last_positive(running) }
-}
-
-/// Running sums over four groups of four lanes.
-#[inline(always)]
-fn group_sums(lanes: &Block<f32>) -> [f32; 4] {
-    let x = &lanes.0;
-    let group = |g: usize| (x[4 * g] + x[4 * g + 1]) + (x[4 * g + 2] + x[4 * g + 3]);
-    let (a, b, c, d) = (group(0), group(1), group(2), group(3));
-    [a, a + b, (a + b) + c, (a + b) + (c + d)]
 }
 
 #[inline(always)]
@@ -90,8 +106,9 @@ mod tests {
         let weights: Vec<f32> = (0..50).map(|i| ((i * 7) % 5) as f32).collect();
         let (sums, lanes) = running(&weights);
         let mut seen = vec![0.0; 50];
-        for target in 0..total(&lanes) as u32 {
-            seen[find(&sums, &lanes, target as f32 + 0.5)] += 1.0;
+        let prefix = Prefix::new(&lanes);
+        for target in 0..prefix.total() as u32 {
+            seen[find(&sums, &prefix, target as f32 + 0.5)] += 1.0;
         }
         assert_eq!(seen, weights);
     }
@@ -103,7 +120,7 @@ mod tests {
         weights[3] = 0.1;
         let (sums, lanes) = running(&weights);
         for target in [0.0, 0.05, 0.1, 0.2, f32::MAX] {
-            assert!([3, 17].contains(&find(&sums, &lanes, target)));
+            assert!([3, 17].contains(&find(&sums, &Prefix::new(&lanes), target)));
         }
     }
 }

@@ -10,8 +10,8 @@ use super::delta::Change;
 use super::documents::ShardDocuments;
 use crate::math::lanes::{Block, LANES, blocks};
 
-/// The largest number of topics: assignments are stored in 16 bits.
-pub const MAX_TOPICS: usize = 1 << 16;
+/// The largest number of topics: assignments are stored in 16 bits, of which one value stands for none.
+pub const MAX_TOPICS: usize = u16::MAX as usize;
 
 /// Word-by-topic counts and topic totals.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::TopicCounts;
 use super::documents::ShardDocuments;
+use crate::math::lanes::LANES;
 
 /// A change of one count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,17 +33,28 @@ impl Delta {
         assert_eq!(before.len(), documents.tokens(), "topics of the same tokens");
         documents.prepare_order();
         let (order, after) = documents.by_word();
+        // Side by side, since the order by words jumps about in them.
+        let moves: Vec<(u16, u16)> = before.iter().copied().zip(after.iter().copied()).collect();
         let mut delta = Delta { changes: Vec::new(), totals: vec![0; topics] };
-        let mut word = WordChanges { by: vec![0; topics], touched: Vec::new() };
+        let mut word = WordChanges { by: vec![0; topics.next_multiple_of(LANES)], touched: Vec::new() };
         for i in 0..order.len() {
             let (row, occurrences) = order.word(i);
-            for occurrence in occurrences {
-                let position = occurrence.position as usize;
-                word.moved(before[position], after[position]);
+            let moves = occurrences.iter().map(|occurrence| moves[occurrence.position as usize]);
+            if occurrences.len() * LANES >= topics {
+                word.add_common(moves, row, &mut delta);
+            } else {
+                word.add_rare(moves, row, &mut delta);
             }
-            word.drain_into(row, &mut delta);
         }
         delta
+    }
+
+    #[inline]
+    fn push(&mut self, row: u32, topic: u16, by: i32) {
+        if by != 0 {
+            self.changes.push(Change { row, topic, by });
+            self.totals[topic as usize] += i64::from(by);
+        }
     }
 
     /// Returns `counts`, which the pass has changed, to what they were before it.
@@ -58,40 +70,40 @@ impl Delta {
     }
 }
 
-/// Changes of one word.
+/// Changes of one word, by topic: all 0 between words.
 struct WordChanges {
     by: Vec<i32>,
-    /// Topics that were changed; one whose changes cancelled may be here more than once.
+    /// Topics that were changed, some more than once.
     touched: Vec<u16>,
 }
 
 impl WordChanges {
-    #[inline]
-    fn moved(&mut self, from: u16, to: u16) {
-        if from != to {
-            self.change(from, -1);
-            self.change(to, 1);
+    /// For a word with many tokens: every topic is looked at once, and no branch depends on a token.
+    fn add_common(&mut self, moves: impl Iterator<Item = (u16, u16)>, row: u32, delta: &mut Delta) {
+        for (from, to) in moves {
+            self.by[from as usize] -= 1;
+            self.by[to as usize] += 1;
+        }
+        for (block, by) in self.by.chunks_exact_mut(LANES).enumerate() {
+            if by.iter().fold(0, |any, by| any | by) != 0 {
+                for (lane, by) in by.iter_mut().enumerate() {
+                    delta.push(row, (block * LANES + lane) as u16, std::mem::take(by));
+                }
+            }
         }
     }
 
-    #[inline]
-    fn change(&mut self, topic: u16, by: i32) {
-        let sum = &mut self.by[topic as usize];
-        if *sum == 0 {
-            self.touched.push(topic);
+    /// For a word with few: only the topics that changed are looked at.
+    fn add_rare(&mut self, moves: impl Iterator<Item = (u16, u16)>, row: u32, delta: &mut Delta) {
+        for (from, to) in moves.filter(|(from, to)| from != to) {
+            self.by[from as usize] -= 1;
+            self.by[to as usize] += 1;
+            self.touched.extend([from, to]);
         }
-        *sum += by;
-    }
-
-    fn drain_into(&mut self, row: u32, delta: &mut Delta) {
         self.touched.sort_unstable();
         for topic in self.touched.drain(..) {
             // A topic met twice has given its sum the first time.
-            let by = std::mem::take(&mut self.by[topic as usize]);
-            if by != 0 {
-                delta.changes.push(Change { row, topic, by });
-                delta.totals[topic as usize] += i64::from(by);
-            }
+            delta.push(row, topic, std::mem::take(&mut self.by[topic as usize]));
         }
     }
 }

@@ -12,7 +12,7 @@ use super::prior::Prior;
 use super::sampler::Factors;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit_f32;
-use crate::math::lanes::{Block, LANES, blocks, find, total};
+use crate::math::lanes::{Block, LANES, Prefix, blocks, find};
 
 /// The dense kernel's buffers.
 #[derive(Default)]
@@ -37,9 +37,26 @@ impl DenseKernel {
         prior: &Prior,
         rng: &mut Generator,
     ) {
+        self.load(counts, prior);
+        sweep_documents(self, counts, documents, rng);
+    }
+
+    /// The same with the instructions that every processor of this kind has.
+    #[cfg(test)]
+    pub fn sweep_plainly(
+        &mut self,
+        counts: &mut TopicCounts,
+        documents: &mut ShardDocuments,
+        prior: &Prior,
+        rng: &mut Generator,
+    ) {
+        self.load(counts, prior);
+        sweep_here(self, counts, documents, rng);
+    }
+
+    fn load(&mut self, counts: &TopicCounts, prior: &Prior) {
         self.factors.load(counts.totals(), prior);
         self.running.resize(blocks(prior.topics()), Block::default());
-        sweep_documents(self, counts, documents, rng);
     }
 }
 
@@ -51,6 +68,11 @@ fn sweep_documents(
     documents: &mut ShardDocuments,
     rng: &mut Generator,
 ) {
+    sweep_here(kernel, counts, documents, rng);
+}
+
+#[inline(always)]
+fn sweep_here(kernel: &mut DenseKernel, counts: &mut TopicCounts, documents: &mut ShardDocuments, rng: &mut Generator) {
     let DenseKernel { factors, document, running } = kernel;
     for d in 0..documents.len() {
         let (words, topics) = documents.document_mut(d);
@@ -59,8 +81,8 @@ fn sweep_documents(
             let old = *topic as usize;
             let (_, old_total) = counts.remove(word, *topic);
             document.change(old, -1, old_total, factors);
-            let lanes = accumulate(&document.weights, counts.row(word), factors.beta, running);
-            let new = find(running, &lanes, unit_f32(rng) * total(&lanes));
+            let prefix = accumulate(&document.weights, counts.row(word), factors.beta, running);
+            let new = find(running, &prefix, unit_f32(rng) * prefix.total());
             *topic = new as u16;
             let (_, new_total) = counts.add(word, *topic);
             document.change(new, 1, new_total, factors);
@@ -68,14 +90,14 @@ fn sweep_documents(
     }
 }
 
-/// The running sums of weight x (count + beta), block by block; returns the last.
+/// The running sums of weight x (count + beta), block by block, and those over the lanes of the last.
 #[inline(always)]
 pub(super) fn accumulate(
     weights: &[Block<f32>],
     counts: &[Block<i32>],
     beta: f32,
     running: &mut [Block<f32>],
-) -> Block<f32> {
+) -> Prefix {
     let mut sums = Block([0.0; LANES]);
     for ((weights, counts), running) in weights.iter().zip(counts).zip(running) {
         for lane in 0..LANES {
@@ -83,7 +105,9 @@ pub(super) fn accumulate(
         }
         *running = sums;
     }
-    sums
+    // Without this the compiler shuffles the lanes in the loop to suit the sums across lanes that follow it, and the loop
+    // takes four times as long.
+    Prefix::new(&std::hint::black_box(sums))
 }
 
 impl DocumentWeights {

@@ -1,11 +1,14 @@
 //! Which topics each document of a shard has, and how often: n_dk as one short list per document.
 //!
-//! Lists lie in blocks of 16 slots, with room for as many topics as a document can have; slots without a token have
-//! count 0 (and any topic), and lie behind the others. Memory: 6 bytes per slot, at most 1.0 slots per token and 15 more
+//! Lists lie in blocks of 16 slots, with room for as many topics as a document can have; slots without a token lie behind
+//! the others, with count 0 and [`NO_TOPIC`]. Memory: 6 bytes per slot, at most 1.0 slots per token and 15 more
 //! per document.
 
 use super::documents::ShardDocuments;
 use crate::math::lanes::{Block, LANES, blocks};
+
+/// The topic of a slot that has none: never a topic, see [`super::counts::MAX_TOPICS`].
+const NO_TOPIC: u16 = u16::MAX;
 
 /// Lists of (topic, count).
 #[derive(Default)]
@@ -35,7 +38,7 @@ impl DocumentTopics {
             start += room(document) as u32;
         }
         self.topics.clear();
-        self.topics.resize(start as usize, Block::default());
+        self.topics.resize(start as usize, Block([NO_TOPIC; LANES]));
         self.counts.clear();
         self.counts.resize(start as usize, Block::default());
         let mut slots = vec![u32::MAX; topics];
@@ -104,6 +107,7 @@ impl DocumentTopics {
             let (last_block, last_lane) = self.locate(document, last);
             self.topics[block].0[lane] = self.topics[last_block].0[last_lane];
             self.counts[block].0[lane] = self.counts[last_block].0[last_lane];
+            self.topics[last_block].0[last_lane] = NO_TOPIC;
             self.counts[last_block].0[last_lane] = 0.0;
         }
     }
@@ -125,14 +129,12 @@ impl DocumentTopics {
     /// The slot of a topic that has a token.
     #[inline(always)]
     fn find(&self, document: usize, topic: u16) -> Option<usize> {
-        let (topics, counts) = self.blocks(document);
-        for (block, (topics, counts)) in topics.iter().zip(counts).enumerate() {
-            let here = topics.0.map(|other| other == topic);
-            if here.iter().any(|&same| same) {
-                let lane = (0..LANES).find(|&lane| here[lane] && counts.0[lane] > 0.0);
-                if let Some(lane) = lane {
-                    return Some(block * LANES + lane);
-                }
+        let (topics, _) = self.blocks(document);
+        for (block, topics) in topics.iter().enumerate() {
+            // A topic has one slot at most: the sum is its lane + 1, or 0. No branch depends on the lane.
+            let lane: u16 = (0..LANES).map(|lane| if topics.0[lane] == topic { lane as u16 + 1 } else { 0 }).sum();
+            if lane > 0 {
+                return Some(block * LANES + lane as usize - 1);
             }
         }
         None

@@ -24,7 +24,7 @@ use super::dense::accumulate;
 use super::prior::Prior;
 use crate::cluster::rng::Generator;
 use crate::math::draws::{unit, unit_f32};
-use crate::math::lanes::{Block, LANES, blocks, find, total};
+use crate::math::lanes::{Block, LANES, blocks, find};
 use crate::math::ln;
 
 /// ln p of held-out words, and their number.
@@ -149,12 +149,12 @@ impl Filter {
         let model = Model { counts, alpha, inverse, beta: *beta };
         let (mut weights, mut sum) = (0.0, 0.0);
         for particle in particles.iter_mut() {
-            let lanes = accumulate(&particle.weights, counts.row(word), *beta, running);
-            let predicted = f64::from(total(&lanes));
+            let prefix = accumulate(&particle.weights, counts.row(word), *beta, running);
+            let predicted = f64::from(prefix.total());
             weights += particle.weight;
             particle.weight *= predicted;
             sum += particle.weight;
-            let topic = find(running, &lanes, unit_f32(rng) * total(&lanes));
+            let topic = find(running, &prefix, unit_f32(rng) * prefix.total());
             particle.topics.push(topic as u16);
             particle.change(topic, 1, &model);
         }
@@ -183,8 +183,8 @@ fn redraw_topics(
 ) {
     for (position, &word) in words.iter().enumerate() {
         particle.change(particle.topics[position] as usize, -1, model);
-        let lanes = accumulate(&particle.weights, model.counts.row(word), model.beta, running);
-        let topic = find(running, &lanes, unit_f32(rng) * total(&lanes));
+        let prefix = accumulate(&particle.weights, model.counts.row(word), model.beta, running);
+        let topic = find(running, &prefix, unit_f32(rng) * prefix.total());
         particle.topics[position] = topic as u16;
         particle.change(topic, 1, model);
     }

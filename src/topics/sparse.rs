@@ -23,7 +23,7 @@ use super::prior::Prior;
 use super::sampler::Factors;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
-use crate::math::lanes::{Block, LANES, find, total};
+use crate::math::lanes::{Block, LANES, Prefix, find, total};
 
 /// Topics per partial sum of the second part.
 const GROUP: usize = 64;
@@ -40,7 +40,7 @@ pub struct SparseKernel {
 /// c_k of the word at hand, and sums of alpha_k c_k.
 #[derive(Default)]
 struct WordWeights {
-    /// As long as there are 16-bit topics, so that a topic is always a valid index.
+    /// As long as there are 16-bit numbers, so that a topic is always a valid index; 0 behind the last topic.
     factor: Option<Box<[f32; 1 << 16]>>,
     groups: Vec<f64>,
     total: f64,
@@ -54,17 +54,44 @@ impl SparseKernel {
         prior: &Prior,
         rng: &mut Generator,
     ) {
+        self.load(counts, documents, prior);
+        sweep_words(self, counts, documents, rng);
+    }
+
+    /// The same with the instructions that every processor of this kind has.
+    #[cfg(test)]
+    pub fn sweep_plainly(
+        &mut self,
+        counts: &mut TopicCounts,
+        documents: &mut ShardDocuments,
+        prior: &Prior,
+        rng: &mut Generator,
+    ) {
+        self.load(counts, documents, prior);
+        sweep_here(self, counts, documents, rng);
+    }
+
+    fn load(&mut self, counts: &TopicCounts, documents: &mut ShardDocuments, prior: &Prior) {
         self.factors.load(counts.totals(), prior);
         let longest = self.documents.load(documents, prior.topics());
         self.running.resize(longest, Block::default());
         documents.prepare_order();
-        sweep_words(self, counts, documents, rng);
     }
 }
 
 /// Compiled for several instruction sets; one is chosen per sweep, so that everything below is inlined into it.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
 fn sweep_words(
+    kernel: &mut SparseKernel,
+    counts: &mut TopicCounts,
+    documents: &mut ShardDocuments,
+    rng: &mut Generator,
+) {
+    sweep_here(kernel, counts, documents, rng);
+}
+
+#[inline(always)]
+fn sweep_here(
     kernel: &mut SparseKernel,
     counts: &mut TopicCounts,
     documents: &mut ShardDocuments,
@@ -100,11 +127,11 @@ fn draw(
 ) -> u16 {
     let (topics, counts) = documents.blocks(document);
     let running = &mut running[..topics.len()];
-    let lanes = accumulate(topics, counts, word.factor(), running);
-    let own = f64::from(total(&lanes));
+    let prefix = accumulate(topics, counts, word.factor(), running);
+    let own = f64::from(prefix.total());
     let target = unit(rng) * (own + word.total);
     if target < own {
-        let slot = find(running, &lanes, target as f32);
+        let slot = find(running, &prefix, target as f32);
         documents.increment(document, slot)
     } else {
         let topic = word.find(target - own, &factors.alpha);
@@ -113,14 +140,14 @@ fn draw(
     }
 }
 
-/// The running sums of n_dk c_k over a document's topics; returns the last.
+/// The running sums of n_dk c_k over a document's topics, and those over the lanes of the last.
 #[inline(always)]
 fn accumulate(
     topics: &[Block<u16>],
     counts: &[Block<f32>],
     factor: &[f32; 1 << 16],
     running: &mut [Block<f32>],
-) -> Block<f32> {
+) -> Prefix {
     let mut sums = Block([0.0; LANES]);
     for ((topics, counts), running) in topics.iter().zip(counts).zip(running) {
         for lane in 0..LANES {
@@ -128,7 +155,8 @@ fn accumulate(
         }
         *running = sums;
     }
-    sums
+    // See the dense kernel.
+    Prefix::new(&std::hint::black_box(sums))
 }
 
 impl WordWeights {

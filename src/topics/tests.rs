@@ -41,9 +41,8 @@ fn joint_ln(counts: &TopicCounts, documents: &ShardDocuments, prior: &Prior) -> 
 
 /// All assignments of `tokens` topics, as digits of a number to the base K.
 fn assignments(tokens: usize, topics: usize) -> impl Iterator<Item = Vec<u16>> {
-    (0..topics.pow(tokens as u32)).map(move |code| {
-        (0..tokens).map(|i| (code / topics.pow(i as u32) % topics) as u16).collect()
-    })
+    (0..topics.pow(tokens as u32))
+        .map(move |code| (0..tokens).map(|i| (code / topics.pow(i as u32) % topics) as u16).collect())
 }
 
 /// p(z | w) by enumeration.
@@ -353,6 +352,26 @@ fn a_sweep_is_a_function_of_its_inputs() {
             used.sweep(&mut counts, &mut other, &Prior::new(7, 1.0, 0.1, 40), &mut rng(9, 1));
         }
         assert_eq!(results[0], results[1], "{kernel:?}");
+    }
+}
+
+#[test]
+fn every_instruction_set_draws_the_same() {
+    for (kernel, topics) in [(Kernel::Dense, 30), (Kernel::Dense, 300), (Kernel::Sparse, 30), (Kernel::Sparse, 300)] {
+        let start = synthetic(topics, 300, 60, 150);
+        let prior = Prior::new(topics, 2.0, 0.05, 300);
+        let (mut wide, mut plain) = (start.clone(), start.clone());
+        let (mut wide_counts, mut plain_counts) = (counted(&start, 300, topics), counted(&start, 300, topics));
+        let (mut wide_rng, mut plain_rng) = (rng(13, 0), rng(13, 0));
+        let mut sampler = Sampler::with_kernel(kernel);
+        for _ in 0..20 {
+            sampler.sweep(&mut wide_counts, &mut wide, &prior, &mut wide_rng);
+            match &mut sampler {
+                Sampler::Dense(kernel) => kernel.sweep_plainly(&mut plain_counts, &mut plain, &prior, &mut plain_rng),
+                Sampler::Sparse(kernel) => kernel.sweep_plainly(&mut plain_counts, &mut plain, &prior, &mut plain_rng),
+            }
+        }
+        assert!(wide.topics() == plain.topics(), "{kernel:?} with {topics} topics");
     }
 }
 
