@@ -12,6 +12,8 @@
 //! cluster/     workers, and what travels between them: the only place with timely and differential types
 //! transition/  transition systems, their oracles, memory cost; reordering, dependency length, center-embedding
 //! oracle/      the oracle job: what a sentence adds to the counts, the study made of them, and its report
+//! topics/      latent Dirichlet allocation: counts, sweeps over shards, the learned prior, held-out probability
+//! math/        draws and special functions, the same bits on every processor
 //! report/      tables, figures, one self-contained page
 //! progress.rs, error.rs    what is said on stderr, and exit codes
 //! ```
@@ -38,7 +40,9 @@ pub mod cluster;
 pub mod corpus;
 pub mod error;
 pub mod job;
+pub mod math;
 pub mod oracle;
 pub mod progress;
 pub mod report;
+pub mod topics;
 pub mod transition;

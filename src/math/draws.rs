@@ -1,0 +1,118 @@
+//! Random draws from the distributions that samplers of hyperparameters need.
+//!
+//! Written here and not taken from a crate, since a draw has to be the same on every processor and in every release:
+//! see [`crate::math`].
+
+use rand::Rng;
+
+use super::ln;
+
+/// Uniform on [0, 1), a multiple of 2^-53.
+#[inline(always)]
+pub fn unit(rng: &mut impl Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// Uniform on [0, 1), a multiple of 2^-24: every value is exact in 32 bits.
+#[inline(always)]
+pub fn unit_f32(rng: &mut impl Rng) -> f32 {
+    (rng.next_u64() >> 40) as f32 * (1.0 / (1u32 << 24) as f32)
+}
+
+/// Standard normal, by Marsaglia's polar method.
+pub fn normal(rng: &mut impl Rng) -> f64 {
+    loop {
+        let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
+        let square = x * x + y * y;
+        if square > 0.0 && square < 1.0 {
+            return x * libm::sqrt(-2.0 * ln(square) / square);
+        }
+    }
+}
+
+/// Gamma(`shape`, rate 1), by Marsaglia & Tsang (2000).
+pub fn gamma(shape: f64, rng: &mut impl Rng) -> f64 {
+    assert!(shape > 0.0, "a gamma distribution needs a positive shape, not {shape}");
+    if shape < 1.0 {
+        // Gamma(a) = Gamma(a + 1) U^(1/a).
+        let larger = gamma(shape + 1.0, rng);
+        return larger * libm::pow(1.0 - unit(rng), 1.0 / shape);
+    }
+    let d = shape - 1.0 / 3.0;
+    let c = 1.0 / libm::sqrt(9.0 * d);
+    loop {
+        let x = normal(rng);
+        let v = (1.0 + c * x) * (1.0 + c * x) * (1.0 + c * x);
+        if v > 0.0 && ln(1.0 - unit(rng)) < 0.5 * x * x + d - d * v + d * ln(v) {
+            return d * v;
+        }
+    }
+}
+
+/// ln of a draw from Beta(`a`, `b`).
+pub fn beta_ln(a: f64, b: f64, rng: &mut impl Rng) -> f64 {
+    let (x, y) = (gamma(a, rng), gamma(b, rng));
+    ln(x) - ln(x + y)
+}
+
+/// A draw from Dirichlet(`weights`), written over `weights`.
+pub fn dirichlet(weights: &mut [f64], rng: &mut impl Rng) {
+    let mut sum = 0.0;
+    for weight in weights.iter_mut() {
+        *weight = gamma(*weight, rng);
+        sum += *weight;
+    }
+    for weight in weights.iter_mut() {
+        *weight /= sum;
+    }
+}
+
+/// How many tables `customers` open in a Chinese restaurant of this `strength` (Antoniak 1974): the i-th customer, from 0
+/// on, opens one with probability strength / (strength + i).
+#[inline]
+pub fn tables(customers: u32, strength: f64, rng: &mut impl Rng) -> u32 {
+    // The first customer always does, and needs no draw.
+    let mut open = u32::from(customers > 0);
+    for i in 1..customers {
+        open += u32::from(unit(rng) * (strength + f64::from(i)) < strength);
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::rng::{Purpose, generator};
+
+    /// Mean and variance of `n` draws.
+    fn moments(n: u32, mut draw: impl FnMut() -> f64) -> (f64, f64) {
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for _ in 0..n {
+            let x = draw();
+            sum += x;
+            squares += x * x;
+        }
+        let mean = sum / f64::from(n);
+        (mean, squares / f64::from(n) - mean * mean)
+    }
+
+    #[test]
+    fn moments_are_those_of_the_distributions() {
+        let mut rng = generator(1, Purpose::Synth, 0, 0);
+        for shape in [0.3, 1.0, 2.5, 400.0] {
+            // Mean and variance of Gamma(a, 1) are both a; the bounds are five standard errors.
+            let (mean, variance) = moments(100_000, || gamma(shape, &mut rng));
+            let error = libm::sqrt(shape / 100_000.0);
+            assert!((mean - shape).abs() < 5.0 * error, "mean {mean} of Gamma({shape})");
+            let error = shape * libm::sqrt((2.0 + 6.0 / shape) / 100_000.0);
+            assert!((variance - shape).abs() < 5.0 * error, "variance {variance} of Gamma({shape})");
+        }
+        // E ln Beta(a, b) = digamma(a) - digamma(a + b); for a = 2, b = 3 that is -(1/2 + 1/3 + 1/4).
+        let (mean, _) = moments(100_000, || beta_ln(2.0, 3.0, &mut rng));
+        assert!((mean + 13.0 / 12.0).abs() < 0.01, "mean {mean} of ln Beta(2, 3)");
+        // The expected number of tables is the sum of strength / (strength + i).
+        let expected: f64 = (0..10).map(|i| 0.7 / (0.7 + f64::from(i))).sum();
+        let (mean, _) = moments(100_000, || f64::from(tables(10, 0.7, &mut rng)));
+        assert!((mean - expected).abs() < 0.02, "{mean} tables, not {expected}");
+    }
+}

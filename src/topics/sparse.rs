@@ -1,0 +1,222 @@
+//! The sparse kernel: word by word, as many weights as the document has topics.
+//!
+//! The weights of a token's topics fall into two parts (as in F+LDA, Yu et al. 2015):
+//!
+//! ```text
+//! (n_dk + alpha_k) c_k  =  n_dk c_k  +  alpha_k c_k,      c_k = (n_kw + beta) / (n_k + V beta)
+//! ```
+//!
+//! All tokens of a word are visited in one go, so that c_k stays in the nearest cache and only the entries of the two
+//! topics that a token leaves and takes change. The first part needs the topics of the document only, which are kept as
+//! a list; the sum of the second is kept up to date per 64 topics, and its topics are looked at only when the draw
+//! falls there. Both parts are exact: nothing is proposed and rejected.
+//!
+//! Time per token O(topics of the document) + O(K / 64 + 64) with the probability of the second part; O(K / 16) once
+//! per word. Memory O(tokens): 6 bytes per (document, topic) that may occur, and O(K).
+
+use multiversion::multiversion;
+
+use super::counts::TopicCounts;
+use super::document_topics::DocumentTopics;
+use super::documents::ShardDocuments;
+use super::prior::Prior;
+use super::sampler::Factors;
+use crate::cluster::rng::Generator;
+use crate::math::draws::unit;
+use crate::math::lanes::{Block, LANES, Prefix, find, total};
+
+/// Topics per partial sum of the second part.
+const GROUP: usize = 64;
+
+/// The sparse kernel's buffers.
+#[derive(Default)]
+pub struct SparseKernel {
+    factors: Factors,
+    documents: DocumentTopics,
+    word: WordWeights,
+    running: Vec<Block<f32>>,
+}
+
+/// c_k of the word at hand, and sums of alpha_k c_k.
+#[derive(Default)]
+struct WordWeights {
+    /// As long as there are 16-bit numbers, so that a topic is always a valid index; 0 behind the last topic.
+    factor: Option<Box<[f32; 1 << 16]>>,
+    groups: Vec<f64>,
+    total: f64,
+}
+
+impl SparseKernel {
+    pub fn sweep(
+        &mut self,
+        counts: &mut TopicCounts,
+        documents: &mut ShardDocuments,
+        prior: &Prior,
+        rng: &mut Generator,
+    ) {
+        self.load(counts, documents, prior);
+        sweep_words(self, counts, documents, rng);
+    }
+
+    /// The same with the instructions that every processor of this kind has.
+    #[cfg(test)]
+    pub fn sweep_plainly(
+        &mut self,
+        counts: &mut TopicCounts,
+        documents: &mut ShardDocuments,
+        prior: &Prior,
+        rng: &mut Generator,
+    ) {
+        self.load(counts, documents, prior);
+        sweep_here(self, counts, documents, rng);
+    }
+
+    fn load(&mut self, counts: &TopicCounts, documents: &mut ShardDocuments, prior: &Prior) {
+        self.factors.load(counts.totals(), prior);
+        let longest = self.documents.load(documents, prior.topics());
+        self.running.resize(longest, Block::default());
+        documents.prepare_order();
+    }
+}
+
+/// Compiled for several instruction sets; one is chosen per sweep, so that everything below is inlined into it.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
+fn sweep_words(
+    kernel: &mut SparseKernel,
+    counts: &mut TopicCounts,
+    documents: &mut ShardDocuments,
+    rng: &mut Generator,
+) {
+    sweep_here(kernel, counts, documents, rng);
+}
+
+#[inline(always)]
+fn sweep_here(
+    kernel: &mut SparseKernel,
+    counts: &mut TopicCounts,
+    documents: &mut ShardDocuments,
+    rng: &mut Generator,
+) {
+    let SparseKernel { factors, documents: document_topics, word, running } = kernel;
+    let (order, topics) = documents.by_word();
+    for i in 0..order.len() {
+        let (row, occurrences) = order.word(i);
+        word.load(counts.row(row), factors);
+        for occurrence in occurrences {
+            let topic = &mut topics[occurrence.position as usize];
+            let document = occurrence.document as usize;
+            let (count, total) = counts.remove(row, *topic);
+            word.change(*topic, count, total, factors);
+            document_topics.remove(document, *topic);
+            *topic = draw(word, document_topics, document, factors, running, rng);
+            let (count, total) = counts.add(row, *topic);
+            word.change(*topic, count, total, factors);
+        }
+    }
+}
+
+/// Draws a topic for a token and adds it to the document's.
+#[inline(always)]
+fn draw(
+    word: &WordWeights,
+    documents: &mut DocumentTopics,
+    document: usize,
+    factors: &Factors,
+    running: &mut [Block<f32>],
+    rng: &mut Generator,
+) -> u16 {
+    let (topics, counts) = documents.blocks(document);
+    let running = &mut running[..topics.len()];
+    let prefix = accumulate(topics, counts, word.factor(), running);
+    let own = f64::from(prefix.total());
+    let target = unit(rng) * (own + word.total);
+    if target < own {
+        let slot = find(running, &prefix, target as f32);
+        documents.increment(document, slot)
+    } else {
+        let topic = word.find(target - own, &factors.alpha);
+        documents.add(document, topic);
+        topic
+    }
+}
+
+/// The running sums of n_dk c_k over a document's topics, and those over the lanes of the last.
+#[inline(always)]
+fn accumulate(
+    topics: &[Block<u16>],
+    counts: &[Block<f32>],
+    factor: &[f32; 1 << 16],
+    running: &mut [Block<f32>],
+) -> Prefix {
+    let mut sums = Block([0.0; LANES]);
+    for ((topics, counts), running) in topics.iter().zip(counts).zip(running) {
+        for lane in 0..LANES {
+            sums.0[lane] += counts.0[lane] * factor[topics.0[lane] as usize];
+        }
+        *running = sums;
+    }
+    // See the dense kernel.
+    Prefix::new(&std::hint::black_box(sums))
+}
+
+impl WordWeights {
+    #[inline(always)]
+    fn factor(&self) -> &[f32; 1 << 16] {
+        self.factor.as_ref().expect("a word was loaded")
+    }
+
+    /// Computes c_k of a word from its counts, and the sums.
+    #[inline(always)]
+    fn load(&mut self, counts: &[Block<i32>], factors: &Factors) {
+        let factor = self.factor.get_or_insert_with(|| vec![0.0; 1 << 16].try_into().expect("that length"));
+        let topics = factors.alpha.len();
+        self.groups.clear();
+        let mut start = 0;
+        for counts in counts.chunks(GROUP / LANES) {
+            let mut sums = Block([0.0; LANES]);
+            for counts in counts {
+                let lanes = LANES.min(topics - start);
+                let (inverse, alpha) = (&factors.inverse[start..start + lanes], &factors.alpha[start..start + lanes]);
+                let factor = &mut factor[start..start + lanes];
+                for lane in 0..lanes {
+                    factor[lane] = (counts.0[lane] as f32 + factors.beta) * inverse[lane];
+                    sums.0[lane] += alpha[lane] * factor[lane];
+                }
+                start += lanes;
+            }
+            self.groups.push(f64::from(total(&sums)));
+        }
+        self.total = self.groups.iter().sum();
+    }
+
+    /// The counts of a topic are now these.
+    #[inline(always)]
+    fn change(&mut self, topic: u16, count: i32, total: i64, factors: &mut Factors) {
+        let inverse = factors.set_total(topic as usize, total);
+        let factor = &mut self.factor.as_mut().expect("a word was loaded")[topic as usize];
+        let before = *factor;
+        *factor = (count as f32 + factors.beta) * inverse;
+        // In 64 bits the sums keep their digits through all tokens of a word.
+        let by = f64::from(factors.alpha[topic as usize]) * (f64::from(*factor) - f64::from(before));
+        self.groups[topic as usize / GROUP] += by;
+        self.total += by;
+    }
+
+    /// The topic at `target` among those with weights alpha_k c_k.
+    fn find(&self, mut target: f64, alpha: &[f32]) -> u16 {
+        let mut group = 0;
+        while group + 1 < self.groups.len() && target >= self.groups[group] {
+            target -= self.groups[group];
+            group += 1;
+        }
+        let end = alpha.len().min((group + 1) * GROUP);
+        for topic in group * GROUP..end {
+            target -= f64::from(alpha[topic]) * f64::from(self.factor()[topic]);
+            if target < 0.0 {
+                return topic as u16;
+            }
+        }
+        // Rounding led past the end; every weight is positive, so that any topic will do.
+        (end - 1) as u16
+    }
+}

@@ -1,0 +1,422 @@
+//! The sampler, the prior and the evaluator against exact answers: enumeration, numerical integration, and the joint
+//! distribution itself. Every bound is some standard errors wide at a fixed seed, and fails for a sampler that is wrong
+//! by a few per cent.
+
+use std::collections::BTreeMap;
+
+use super::counts::TopicCounts;
+use super::delta::Delta;
+use super::documents::ShardDocuments;
+use super::left_to_right::LeftToRight;
+use super::log_likelihood::{WordSide, documents_ln, totals_ln};
+use super::prior::{Prior, PriorStatistics};
+use super::sampler::{Kernel, Sampler};
+use crate::cluster::rng::{Generator, Purpose, generator};
+use crate::math::{draws, gamma_ln};
+
+const KERNELS: [Kernel; 2] = [Kernel::Dense, Kernel::Sparse];
+
+fn rng(a: u64, b: u64) -> Generator {
+    generator(20, Purpose::Synth, a, b)
+}
+
+fn documents(words: &[&[u32]]) -> ShardDocuments {
+    let mut documents = ShardDocuments::default();
+    words.iter().for_each(|words| documents.push(words.iter().copied()));
+    documents
+}
+
+fn counted(documents: &ShardDocuments, rows: usize, topics: usize) -> TopicCounts {
+    let mut counts = TopicCounts::new(rows, topics);
+    counts.add_documents(documents);
+    counts
+}
+
+/// ln p(w, z | alpha, beta).
+fn joint_ln(counts: &TopicCounts, documents: &ShardDocuments, prior: &Prior) -> f64 {
+    let side = WordSide::new(prior);
+    let words: f64 = (0..counts.rows() as u32).map(|row| side.word_ln(counts.row(row))).sum();
+    totals_ln(counts.totals(), prior) + words + documents_ln(documents, prior)
+}
+
+/// All assignments of `tokens` topics, as digits of a number to the base K.
+fn assignments(tokens: usize, topics: usize) -> impl Iterator<Item = Vec<u16>> {
+    (0..topics.pow(tokens as u32))
+        .map(move |code| (0..tokens).map(|i| (code / topics.pow(i as u32) % topics) as u16).collect())
+}
+
+/// p(z | w) by enumeration.
+fn posterior(documents: &ShardDocuments, rows: usize, prior: &Prior) -> Vec<f64> {
+    let mut documents = documents.clone();
+    let mut p: Vec<f64> = assignments(documents.tokens(), prior.topics())
+        .map(|topics| {
+            documents.topics_mut().copy_from_slice(&topics);
+            joint_ln(&counted(&documents, rows, prior.topics()), &documents, prior).exp()
+        })
+        .collect();
+    let sum: f64 = p.iter().sum();
+    p.iter_mut().for_each(|p| *p /= sum);
+    p
+}
+
+/// Three documents over three of four words (the fourth occurs nowhere), with an empty one between.
+fn tiny() -> (ShardDocuments, Prior) {
+    let prior = Prior::new(3, 1.0, 0.3, 4).with_alpha(vec![0.9, 0.4, 0.2]);
+    (documents(&[&[0, 1, 0], &[2, 2], &[], &[0, 2]]), prior)
+}
+
+#[test]
+fn a_long_chain_visits_assignments_as_often_as_enumeration_says() {
+    let (start, prior) = tiny();
+    let exact = posterior(&start, 3, &prior);
+    const KEPT: usize = 400_000;
+    for kernel in KERNELS {
+        let mut documents = start.clone();
+        let mut counts = counted(&documents, 3, 3);
+        let mut sampler = Sampler::with_kernel(kernel);
+        let mut visits = vec![0usize; exact.len()];
+        let mut rng = rng(1, kernel as u64);
+        for sweep in 0..KEPT * 3 {
+            sampler.sweep(&mut counts, &mut documents, &prior, &mut rng);
+            // Every third sweep is nearly independent of the last.
+            if sweep % 3 == 2 {
+                let code = documents.topics().iter().rev().fold(0, |code, &topic| code * 3 + usize::from(topic));
+                visits[code] += 1;
+            }
+        }
+        let kept = KEPT as f64;
+        let distance = visits.iter().zip(&exact).map(|(&n, p)| (n as f64 / kept - p).abs()).sum::<f64>() / 2.0;
+        let chi: f64 = visits.iter().zip(&exact).map(|(&n, p)| (n as f64 - kept * p).powi(2) / (kept * p)).sum();
+        // 2187 states: independent draws have distance about 0.025, and chi-square 2186 with deviation 66.
+        assert!(distance < 0.028, "{kernel:?}: total variation {distance}");
+        assert!(chi < 2600.0, "{kernel:?}: chi-square {chi}");
+    }
+}
+
+/// Words and topics drawn from the model itself, phi and theta included.
+fn forward(lengths: &[usize], rows: usize, prior: &Prior, rng: &mut Generator) -> ShardDocuments {
+    let topics = prior.topics();
+    let mut phi = vec![vec![prior.beta(); rows]; topics];
+    phi.iter_mut().for_each(|phi| draws::dirichlet(phi, rng));
+    let mut documents = ShardDocuments::default();
+    let mut z = Vec::new();
+    for &length in lengths {
+        let mut theta = prior.alpha().to_vec();
+        draws::dirichlet(&mut theta, rng);
+        let start = z.len();
+        z.extend((0..length).map(|_| pick(&theta, rng) as u16));
+        let words: Vec<u32> = z[start..].iter().map(|&topic| pick(&phi[topic as usize], rng) as u32).collect();
+        documents.push(words);
+    }
+    documents.topics_mut().copy_from_slice(&z);
+    documents
+}
+
+fn pick(weights: &[f64], rng: &mut Generator) -> usize {
+    let mut target = draws::unit(rng) * weights.iter().sum::<f64>();
+    for (i, weight) in weights.iter().enumerate() {
+        target -= weight;
+        if target < 0.0 {
+            return i;
+        }
+    }
+    weights.len() - 1
+}
+
+/// Statistics that Geweke's test compares: of topics alone, of words and topics, and of neighbours in a document.
+fn geweke_statistics(documents: &ShardDocuments, topics: usize) -> [f64; 4] {
+    let (mut largest, mut same_word, mut neighbours, mut zeros) = (0.0, 0.0, 0.0, 0.0);
+    let (words, z) = (documents.words(), documents.topics());
+    for topic in 0..topics as u16 {
+        largest = z.iter().filter(|&&other| other == topic).count().max(largest as usize) as f64;
+    }
+    for i in 0..z.len() {
+        zeros += f64::from(u8::from(z[i] == 0));
+        same_word += (0..i).filter(|&j| words[i] == words[j] && z[i] == z[j]).count() as f64;
+    }
+    for document in 0..documents.len() {
+        let (_, z) = documents.document(document);
+        neighbours += z.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
+    }
+    [largest, same_word, neighbours, zeros]
+}
+
+/// Geweke (2004): alternating sweeps of z given w with draws of w given z has the same joint distribution as drawing
+/// both from the model.
+#[test]
+fn sweeps_leave_the_joint_distribution_as_it_is() {
+    const ROUNDS: usize = 60_000;
+    let prior = Prior::new(4, 1.0, 0.5, 5).with_alpha(vec![0.7, 0.5, 0.3, 0.2]);
+    let lengths = [6, 3, 8];
+    let mut forward_rng = rng(2, 0);
+    let expected = Batches::gather(ROUNDS, || geweke_statistics(&forward(&lengths, 5, &prior, &mut forward_rng), 4));
+    for kernel in KERNELS {
+        let mut rng = rng(2, 1 + kernel as u64);
+        let mut documents = forward(&lengths, 5, &prior, &mut rng);
+        let mut sampler = Sampler::with_kernel(kernel);
+        let chain = Batches::gather(ROUNDS, || {
+            let mut counts = counted(&documents, 5, 4);
+            sampler.sweep(&mut counts, &mut documents, &prior, &mut rng);
+            documents = redraw_words(&documents, 5, &prior, &mut rng);
+            geweke_statistics(&documents, 4)
+        });
+        for i in 0..4 {
+            let z = (chain.mean(i) - expected.mean(i)) / (chain.error(i).powi(2) + expected.error(i).powi(2)).sqrt();
+            assert!(z.abs() < 4.0, "{kernel:?}, statistic {i}: {} and {}", chain.mean(i), expected.mean(i));
+        }
+    }
+}
+
+/// w given z: fresh phi from its posterior given nothing but z, which is its prior.
+fn redraw_words(documents: &ShardDocuments, rows: usize, prior: &Prior, rng: &mut Generator) -> ShardDocuments {
+    let mut phi = vec![vec![prior.beta(); rows]; prior.topics()];
+    phi.iter_mut().for_each(|phi| draws::dirichlet(phi, rng));
+    let mut redrawn = ShardDocuments::default();
+    for document in 0..documents.len() {
+        let (_, z) = documents.document(document);
+        let words: Vec<u32> = z.iter().map(|&topic| pick(&phi[topic as usize], rng) as u32).collect();
+        redrawn.push(words);
+    }
+    redrawn.topics_mut().copy_from_slice(documents.topics());
+    redrawn
+}
+
+/// Means of 100 batches of four statistics, for standard errors of dependent draws.
+struct Batches(Vec<[f64; 4]>);
+
+impl Batches {
+    fn gather(rounds: usize, mut draw: impl FnMut() -> [f64; 4]) -> Batches {
+        let mut batches = vec![[0.0; 4]; 100];
+        for batch in &mut batches {
+            for _ in 0..rounds / 100 {
+                let statistics = draw();
+                (0..4).for_each(|i| batch[i] += statistics[i] / (rounds / 100) as f64);
+            }
+        }
+        Batches(batches)
+    }
+
+    fn mean(&self, i: usize) -> f64 {
+        self.0.iter().map(|batch| batch[i]).sum::<f64>() / self.0.len() as f64
+    }
+
+    fn error(&self, i: usize) -> f64 {
+        let mean = self.mean(i);
+        let squares: f64 = self.0.iter().map(|batch| (batch[i] - mean).powi(2)).sum();
+        squares.sqrt() / self.0.len() as f64
+    }
+}
+
+#[test]
+fn left_to_right_is_exact_in_expectation() {
+    let (training, prior) = tiny();
+    let mut training = training;
+    training.topics_mut().copy_from_slice(&[0, 1, 0, 2, 1, 0, 2]);
+    let counts = counted(&training, 3, 3);
+    let words = [0u32, 2, 1, 0, 2, 2];
+    // sum over z of p(z | alpha) prod_n phi.
+    let mut held_out = documents(&[&words]);
+    let phi = |word, topic: u16| {
+        let total = counts.totals()[topic as usize] as f64;
+        (f64::from(counts.get(word, topic)) + prior.beta()) / (total + prior.vocabulary_mass())
+    };
+    let exact: f64 = assignments(words.len(), 3)
+        .map(|z| {
+            held_out.topics_mut().copy_from_slice(&z);
+            let words: f64 = words.iter().zip(&z).map(|(&word, &topic)| phi(word, topic)).product();
+            documents_ln(&held_out, &prior).exp() * words
+        })
+        .sum();
+    const RUNS: usize = 200_000;
+    for (particles, resample) in [(1, 0), (1, 2), (3, 2), (4, 1), (3, 0)] {
+        let method = LeftToRight { particles, resample };
+        let mut rng = rng(3, (particles * 10 + resample) as u64);
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for _ in 0..RUNS {
+            let held_out = method.document(&counts, &prior, &words, &mut rng);
+            assert_eq!(held_out.words, 6);
+            let p = held_out.probability_ln.exp() / exact;
+            sum += p;
+            squares += p * p;
+        }
+        let mean = sum / RUNS as f64;
+        let error = ((squares / RUNS as f64 - mean * mean) / RUNS as f64).sqrt();
+        assert!(error < 0.002, "{method:?}: the standard error {error} is too large to tell");
+        assert!((mean - 1.0).abs() < 4.0 * error, "{method:?}: {mean} of the exact value, error {error}");
+    }
+}
+
+/// Means of the strength and of alpha0_0 under their posterior, by integration over a grid for two topics.
+fn integrated(documents: &ShardDocuments) -> (f64, f64) {
+    let (mut sum, mut strength_sum, mut share_sum) = (0.0, 0.0, 0.0);
+    const STEPS: usize = 400;
+    for i in 0..STEPS * 4 {
+        let strength = (i as f64 + 0.5) * 20.0 / (STEPS * 4) as f64;
+        for j in 0..STEPS {
+            let share = (j as f64 + 0.5) / STEPS as f64;
+            let alpha = [strength * share, strength * (1.0 - share)];
+            let mut p_ln = -strength;
+            for document in 0..documents.len() {
+                let (_, z) = documents.document(document);
+                p_ln += gamma_ln(strength) - gamma_ln(strength + z.len() as f64);
+                for topic in 0..2u16 {
+                    let n = z.iter().filter(|&&other| other == topic).count() as f64;
+                    p_ln += gamma_ln(alpha[topic as usize] + n) - gamma_ln(alpha[topic as usize]);
+                }
+            }
+            let p = p_ln.exp();
+            sum += p;
+            strength_sum += p * strength;
+            share_sum += p * share;
+        }
+    }
+    (strength_sum / sum, share_sum / sum)
+}
+
+#[test]
+fn the_prior_is_drawn_from_its_posterior() {
+    let mut documents = documents(&[&[0; 7], &[0; 4], &[], &[0; 1], &[0; 9]]);
+    documents.topics_mut().copy_from_slice(&[0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0]);
+    let (strength, share) = integrated(&documents);
+    let mut prior = Prior::new(2, 1.0, 0.1, 1);
+    let mut rng = rng(4, 0);
+    let chain = Batches::gather(400_000, || {
+        let statistics = PriorStatistics::of_shard(&documents, &prior, &mut rng);
+        prior.redraw(&statistics, &mut rng);
+        [prior.strength(), prior.alpha()[0] / prior.strength(), 0.0, 0.0]
+    });
+    for (i, exact) in [strength, share].into_iter().enumerate() {
+        let (mean, error) = (chain.mean(i), chain.error(i));
+        assert!(error < 0.01 * exact, "{i}: the standard error {error} is too large to tell");
+        assert!((mean - exact).abs() < 4.0 * error + 1e-4, "{i}: {mean}, not {exact} (error {error})");
+    }
+}
+
+#[test]
+fn statistics_of_shards_add_up() {
+    let (documents, prior) = tiny();
+    let first = PriorStatistics::of_shard(&documents, &prior, &mut rng(5, 0));
+    let second = PriorStatistics::of_shard(&documents, &prior, &mut rng(5, 1));
+    let mut sum = PriorStatistics::new(3);
+    sum.add(&first);
+    sum.add(&second);
+    assert_eq!(sum.tables[0], first.tables[0] + second.tables[0]);
+    assert_eq!(sum.eta_ln, first.eta_ln + second.eta_ln);
+    // All tokens are in topic 0, and each document that has some has a table.
+    assert!(first.tables[0] >= 3 && first.tables[1..] == [0, 0] && first.successes <= 3);
+}
+
+/// A collection with `topics` topics of which each document has a few.
+fn synthetic(topics: usize, rows: usize, count: usize, length: usize) -> ShardDocuments {
+    let prior = Prior::new(topics, 2.0, 0.05, rows as u64);
+    forward(&vec![length; count], rows, &prior, &mut rng(6, topics as u64))
+}
+
+#[test]
+fn kernels_agree_on_a_larger_corpus() {
+    for topics in [20, 150] {
+        let mut reached = BTreeMap::new();
+        for kernel in KERNELS {
+            let mut documents = synthetic(topics, 500, 200, 100);
+            documents.assign_at_random(topics, &mut rng(7, 0));
+            let prior = Prior::new(topics, 2.0, 0.05, 500);
+            let mut counts = counted(&documents, 500, topics);
+            let mut sampler = Sampler::with_kernel(kernel);
+            for sweep in 0..60 {
+                sampler.sweep(&mut counts, &mut documents, &prior, &mut rng(8, sweep));
+            }
+            assert_eq!(counts, counted(&documents, 500, topics), "{kernel:?} keeps its counts");
+            reached.insert(kernel as u8, joint_ln(&counts, &documents, &prior));
+        }
+        let (dense, sparse) = (reached[&0], reached[&1]);
+        assert!((dense / sparse - 1.0).abs() < 0.005, "{topics} topics: dense {dense}, sparse {sparse}");
+    }
+}
+
+#[test]
+fn a_sweep_is_a_function_of_its_inputs() {
+    for kernel in KERNELS {
+        let mut used = Sampler::with_kernel(kernel);
+        let mut results = Vec::new();
+        for repetition in 0..2 {
+            let mut documents = synthetic(30, 100, 40, 50);
+            let mut counts = counted(&documents, 100, 30);
+            let prior = Prior::new(30, 2.0, 0.05, 100);
+            let mut fresh = Sampler::with_kernel(kernel);
+            let sampler = if repetition == 0 { &mut fresh } else { &mut used };
+            sampler.sweep(&mut counts, &mut documents, &prior, &mut rng(9, 0));
+            results.push(documents.topics().to_vec());
+            // Other work in between leaves nothing behind in the buffers that would show.
+            let mut other = synthetic(7, 40, 9, 30);
+            let mut counts = counted(&other, 40, 7);
+            used.sweep(&mut counts, &mut other, &Prior::new(7, 1.0, 0.1, 40), &mut rng(9, 1));
+        }
+        assert_eq!(results[0], results[1], "{kernel:?}");
+    }
+}
+
+#[test]
+fn every_instruction_set_draws_the_same() {
+    for (kernel, topics) in [(Kernel::Dense, 30), (Kernel::Dense, 300), (Kernel::Sparse, 30), (Kernel::Sparse, 300)] {
+        let start = synthetic(topics, 300, 60, 150);
+        let prior = Prior::new(topics, 2.0, 0.05, 300);
+        let (mut wide, mut plain) = (start.clone(), start.clone());
+        let (mut wide_counts, mut plain_counts) = (counted(&start, 300, topics), counted(&start, 300, topics));
+        let (mut wide_rng, mut plain_rng) = (rng(13, 0), rng(13, 0));
+        let mut sampler = Sampler::with_kernel(kernel);
+        for _ in 0..20 {
+            sampler.sweep(&mut wide_counts, &mut wide, &prior, &mut wide_rng);
+            match &mut sampler {
+                Sampler::Dense(kernel) => kernel.sweep_plainly(&mut plain_counts, &mut plain, &prior, &mut plain_rng),
+                Sampler::Sparse(kernel) => kernel.sweep_plainly(&mut plain_counts, &mut plain, &prior, &mut plain_rng),
+            }
+        }
+        assert!(wide.topics() == plain.topics(), "{kernel:?} with {topics} topics");
+    }
+}
+
+#[test]
+fn a_delta_rolls_back_and_applies() {
+    let mut documents = synthetic(30, 100, 40, 50);
+    let before = documents.topics().to_vec();
+    let mut counts = counted(&documents, 100, 30);
+    let base = counts.clone();
+    let prior = Prior::new(30, 2.0, 0.05, 100);
+    Sampler::new(30).sweep(&mut counts, &mut documents, &prior, &mut rng(10, 0));
+    let after = counts.clone();
+    let delta = Delta::new(30, &before, &mut documents);
+    assert!(delta.changes.len() > 100);
+    assert!(delta.changes.windows(2).all(|pair| (pair[0].row, pair[0].topic) < (pair[1].row, pair[1].topic)));
+    assert!(delta.changes.iter().all(|change| change.by != 0));
+    assert_eq!(delta.totals.iter().sum::<i64>(), 0);
+    delta.roll_back(&mut counts);
+    assert_eq!(counts, base);
+    delta.apply(&mut counts);
+    assert_eq!(counts, after);
+}
+
+#[test]
+fn documents_survive_being_stored() {
+    let documents = synthetic(5, 20, 6, 10);
+    let bytes = bincode::serialize(&documents).expect("documents serialise");
+    let back: ShardDocuments = bincode::deserialize(&bytes).expect("and come back");
+    assert_eq!((back.words(), back.topics(), back.len()), (documents.words(), documents.topics(), 6));
+}
+
+#[test]
+fn edge_cases_are_sensible() {
+    for kernel in KERNELS {
+        // No document; one topic; more topics than tokens.
+        for (words, topics) in [(&[][..], 3), (&[&[0u32, 1][..]][..], 1), (&[&[0u32, 1][..], &[]][..], 1000)] {
+            let mut documents = documents(words);
+            documents.assign_at_random(topics, &mut rng(11, 0));
+            let mut counts = counted(&documents, 2, topics);
+            let prior = Prior::new(topics, 0.5, 0.1, 2);
+            for sweep in 0..20 {
+                Sampler::with_kernel(kernel).sweep(&mut counts, &mut documents, &prior, &mut rng(12, sweep));
+            }
+            assert_eq!(counts, counted(&documents, 2, topics));
+            assert!(documents.topics().iter().all(|&topic| usize::from(topic) < topics));
+        }
+    }
+}
