@@ -21,6 +21,13 @@ pub enum Style {
     None,
 }
 
+/// What progress is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Bytes,
+    Sweeps,
+}
+
 /// How far a job has come: (done, of about so many).
 pub type Gauge = Arc<dyn Fn() -> (u64, u64) + Send + Sync>;
 
@@ -35,15 +42,20 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 const METRIC_EVERY: Duration = Duration::from_secs(1);
 
 impl Meter {
-    /// Shows `gauge`, in bytes, and hands its figures to `record` every second.
-    pub fn start(style: Style, gauge: Gauge, record: impl Fn(&serde_json::Value) + Send + 'static) -> Meter {
+    /// Shows `gauge`, and hands its figures to `record` every second.
+    pub fn start(
+        style: Style,
+        unit: Unit,
+        gauge: Gauge,
+        record: impl Fn(&serde_json::Value) + Send + 'static,
+    ) -> Meter {
         let style = match style {
             Style::Auto if std::io::stderr().is_terminal() => Style::Bar,
             Style::Auto => Style::Lines,
             chosen => chosen,
         };
         let (end, ended) = mpsc::channel();
-        let thread = std::thread::spawn(move || show(style, &gauge, record, &ended));
+        let thread = std::thread::spawn(move || show(style, unit, &gauge, record, &ended));
         Meter { end: Some(end), thread: Some(thread) }
     }
 }
@@ -57,10 +69,13 @@ impl Drop for Meter {
     }
 }
 
-fn show(style: Style, gauge: &Gauge, record: impl Fn(&serde_json::Value), ended: &mpsc::Receiver<()>) {
+fn show(style: Style, unit: Unit, gauge: &Gauge, record: impl Fn(&serde_json::Value), ended: &mpsc::Receiver<()>) {
     let started = Instant::now();
     let bar = (style == Style::Bar).then(|| {
-        let look = "{wide_bar:.cyan} {percent:>3} %  {binary_bytes_per_sec}  ETA {eta}";
+        let look = match unit {
+            Unit::Bytes => "{wide_bar:.cyan} {percent:>3} %  {binary_bytes_per_sec}  ETA {eta}",
+            Unit::Sweeps => "{wide_bar:.cyan} sweep {pos} of {len}  {per_sec}  ETA {eta}",
+        };
         let style = ProgressStyle::with_template(look).unwrap_or_else(|_| ProgressStyle::default_bar());
         ProgressBar::new(gauge().1).with_style(style)
     });
@@ -83,7 +98,7 @@ fn show(style: Style, gauge: &Gauge, record: impl Fn(&serde_json::Value), ended:
         }
         if style == Style::Lines && now >= next_line {
             next_line += LINE_EVERY;
-            eprintln!("sawmill: {}", line(done, all, started.elapsed()));
+            eprintln!("sawmill: {}", line(unit, done, all, started.elapsed()));
         }
     }
     if let Some(bar) = bar {
@@ -91,17 +106,21 @@ fn show(style: Style, gauge: &Gauge, record: impl Fn(&serde_json::Value), ended:
     }
 }
 
-fn line(done: u64, all: u64, elapsed: Duration) -> String {
+fn line(unit: Unit, done: u64, all: u64, elapsed: Duration) -> String {
     if done == 0 {
         return format!("nothing done yet after {:.0} s", elapsed.as_secs_f64());
     }
     let share = done as f64 / all.max(1) as f64;
     let left = elapsed.as_secs_f64() * (1.0 / share.max(1e-9) - 1.0);
+    let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
+    let rate = match unit {
+        Unit::Bytes => format!("{:.0} MiB/s", rate / (1 << 20) as f64),
+        Unit::Sweeps => format!("sweep {done} of {all}, {rate:.2} per second"),
+    };
     format!(
-        "{:.0} % after {:.0} s, {:.0} MiB/s, about {:.0} s to go",
+        "{:.0} % after {:.0} s, {rate}, about {:.0} s to go",
         100.0 * share.min(1.0),
         elapsed.as_secs_f64(),
-        done as f64 / elapsed.as_secs_f64().max(1e-9) / (1 << 20) as f64,
         left.max(0.0)
     )
 }

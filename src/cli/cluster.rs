@@ -29,6 +29,9 @@ pub struct ClusterFlags {
     /// How long to wait for the other processes
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     start_within: u64,
+    /// How long to wait for a process that is alive but makes no progress
+    #[arg(long, value_name = "SECONDS", default_value = "600")]
+    stall_after: u64,
 }
 
 impl ClusterFlags {
@@ -54,6 +57,11 @@ impl ClusterFlags {
             return Err(Error::Usage(message.to_string()));
         }
         Ok(cluster)
+    }
+
+    /// How long to wait for a process that makes no progress.
+    pub fn stall_after(&self) -> Duration {
+        Duration::from_secs(self.stall_after)
     }
 
     fn read_secret(&self) -> Result<String> {

@@ -22,7 +22,7 @@ pub struct Run {
     /// The run folder, instead of the job's `out`
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Do nothing where the run folder has this job's result; refuse where it has another job's
+    /// Go on from the last checkpoint; do nothing where the result is there; refuse where it is another job's
     #[arg(long)]
     resume: bool,
     /// Show what would be done, and stop
@@ -57,10 +57,21 @@ impl Run {
             return print(&format!("{}\n", report_page(&out).display())).map(|()| exit::DONE);
         }
         let record = if cluster.is_leader() { Some(Record::start(&out, &job, &cluster)?) } else { None };
-        let mut session = Session { title: self.title(), cluster, progress: self.progress, watch: self.watch, record };
+        let mut session = Session {
+            title: self.title(),
+            out: out.clone(),
+            resume: self.resume,
+            end_with_stdin: self.end_with_stdin,
+            stall_after: self.cluster.stall_after(),
+            cluster,
+            progress: self.progress,
+            watch: self.watch,
+            record,
+        };
         let result = plan.run(&mut session);
         match (&result, &mut session.record) {
             (Err(error), Some(record)) => record.failed(error)?,
+            (Ok(exit::RESUME), _) => {}
             (Ok(_), Some(_)) => print(&format!("{}\n", report_page(&out).display()))?,
             (_, None) => {}
         }

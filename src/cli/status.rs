@@ -28,6 +28,7 @@ impl Status {
             State::Watching if is_alive => "watching for changes".to_string(),
             State::Running | State::Watching => "died (its process is gone); run the job again".to_string(),
             State::Done => "done".to_string(),
+            State::Stopped => "stopped with a checkpoint; go on with run --resume".to_string(),
             State::Failed => format!("failed: {}", manifest.error.as_deref().unwrap_or("no reason given")),
         };
         let mut text = format!("{}: {} job, {state}\n", self.run.display(), manifest.kind);

@@ -21,6 +21,16 @@ pub enum Purpose {
     Reorder = 1,
     Synth = 2,
     HoldOut = 3,
+    /// The first state of a shard.
+    Initial = 4,
+    /// A sweep over a shard.
+    Sweep = 5,
+    /// Auxiliary variables of a shard, for hyperparameters.
+    Statistics = 6,
+    /// Hyperparameters.
+    Hyperparameters = 7,
+    /// Held-out evaluation of a document.
+    Evaluation = 8,
 }
 
 /// The generator for (`seed`, `purpose`, `a`, `b`).

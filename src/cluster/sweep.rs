@@ -32,24 +32,30 @@ use super::operators::all_gather::AllGather;
 use super::operators::merge_rows::MergeRows;
 use super::rows::Rows;
 
-/// A model that is trained by sweeps over shards. Every worker has one, with the counts that its shards need.
+/// A model that is trained by sweeps over shards. Every worker has one, with its own shards' latent variables and the
+/// counts that these shards need.
 pub trait Model {
-    /// The latent variables of one shard: what a checkpoint keeps of it.
-    type Shard: Serialize + DeserializeOwned;
+    /// The latent variables of one shard, as a checkpoint keeps them: free of anything that depends on the worker.
+    type Saved: Serialize + DeserializeOwned;
     /// What all workers share beside the counts: hyperparameters.
     type Shared: Serialize + DeserializeOwned;
 
     /// Rows and columns of the table of counts, and the rows that this worker wants to hear of.
     fn table(&self) -> (u32, usize, Vec<u32>);
 
-    /// Draws the state of a shard for the first time.
-    fn draw_shard(&mut self, number: u32) -> Self::Shard;
+    /// Draws the latent variables of a shard for the first time.
+    fn draw_shard(&mut self, number: u32);
 
-    /// Notes everything in `shard` as changed: where the counts start from nothing.
-    fn count_shard(&mut self, number: u32, shard: &Self::Shard);
+    /// Takes the latent variables of a shard from a checkpoint; refuses what cannot be this shard's.
+    fn load_shard(&mut self, number: u32, saved: Self::Saved) -> Result<(), String>;
 
-    /// Passes over `shard` for each of `sweeps`, notes what it changed, and returns the counts to where they were.
-    fn sweep_shard(&mut self, number: u32, shard: &mut Self::Shard, sweeps: Range<u64>);
+    fn save_shard(&self, number: u32) -> Self::Saved;
+
+    /// Notes everything in a shard as changed: where the counts start from nothing.
+    fn count_shard(&mut self, number: u32);
+
+    /// Passes over a shard for each of `sweeps`, notes what it changed, and returns the counts to where they were.
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>);
 
     /// What was noted since the last call, of all shards together.
     fn take_changes(&mut self) -> Rows;
@@ -58,7 +64,7 @@ pub trait Model {
     fn apply(&mut self, changes: &[u32]);
 
     /// What [`Model::learn`] needs of a shard after a synchronisation. Sums of integers are exact in floats.
-    fn statistics(&mut self, number: u32, shard: &Self::Shard, sweep: u64) -> Vec<f64>;
+    fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64>;
 
     /// Learns hyperparameters from the statistics of all shards, in their order: the same on every worker.
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64);
@@ -163,12 +169,11 @@ pub fn train<M: Model>(
     }
     let choice = choices.exchange(worker, vec![(u64::from(index), found.and_then(|(sweep, _)| sweep))]);
     let start = choice.first().and_then(|(_, sweep)| *sweep);
-    let mut shards = Vec::new();
     for &number in &mine {
-        shards.push(match start {
-            Some(sweep) => read_part(&control.checkpoints, sweep, &part_name(number))?,
+        match start {
+            Some(sweep) => model.load_shard(number, read_part(&control.checkpoints, sweep, &part_name(number))?)?,
             None => model.draw_shard(number),
-        });
+        }
     }
     if let Some(sweep) = start {
         model.set_shared(read_part(&control.checkpoints, sweep, SHARED)?);
@@ -176,7 +181,7 @@ pub fn train<M: Model>(
             eprintln!("sawmill: going on after sweep {sweep}");
         }
     }
-    mine.iter().zip(&shards).for_each(|(&number, shard)| model.count_shard(number, shard));
+    mine.iter().for_each(|&number| model.count_shard(number));
     let changes = model.take_changes();
     merge.exchange(worker, changes).iter().for_each(|block| model.apply(block));
     merge.take_sent_bytes();
@@ -185,8 +190,8 @@ pub fn train<M: Model>(
     while sweep < schedule.sweeps {
         let began = Instant::now();
         let next = next_multiple(sweep, schedule.sync_every).min(schedule.sweeps);
-        for (&number, shard) in mine.iter().zip(&mut shards) {
-            model.sweep_shard(number, shard, sweep..next);
+        for &number in &mine {
+            model.sweep_shard(number, sweep..next);
             control.heartbeat.progressed();
         }
         let changes = model.take_changes();
@@ -199,11 +204,7 @@ pub fn train<M: Model>(
         let mut round = Round { sweep: next, sweeps: next - sweep, ..Round::default() };
         sweep = next;
 
-        let statistics: Vec<(u64, Vec<f64>)> = mine
-            .iter()
-            .zip(&shards)
-            .map(|(&number, shard)| (u64::from(number), model.statistics(number, shard, sweep)))
-            .collect();
+        let statistics = mine.iter().map(|&number| (u64::from(number), model.statistics(number, sweep))).collect();
         let statistics: Vec<Vec<f64>> =
             figures.exchange(worker, statistics).into_iter().map(|(_, figures)| figures).collect();
         model.learn(&statistics, sweep);
@@ -234,7 +235,7 @@ pub fn train<M: Model>(
             };
         }
         if is_due(sweep, schedule.checkpoint_every) || sweep == schedule.sweeps || is_stopped {
-            let result = checkpoint(worker, &mut written, control, sweep, &model, &mine, &shards);
+            let result = checkpoint(worker, &mut written, control, sweep, &model, &mine);
             round.checkpointed = result.is_ok();
             round.checkpoint_error = result.err();
         }
@@ -272,13 +273,12 @@ fn checkpoint<M: Model>(
     sweep: u64,
     model: &M,
     mine: &[u32],
-    shards: &[M::Shard],
 ) -> Result<(), String> {
     let index = worker.index() as u64;
     let write = || -> std::io::Result<Vec<Part>> {
         let mut parts = Vec::new();
-        for (&number, shard) in mine.iter().zip(shards) {
-            parts.push(control.checkpoints.write_part(sweep, &part_name(number), shard)?);
+        for &number in mine {
+            parts.push(control.checkpoints.write_part(sweep, &part_name(number), &model.save_shard(number))?);
         }
         if index == 0 {
             parts.push(control.checkpoints.write_part(sweep, SHARED, &model.shared())?);

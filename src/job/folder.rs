@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub const MANIFEST: &str = "manifest.json";
 
 /// What is not a result.
-const KEPT: [&str; 2] = [".lock", "checkpoints"];
+const KEPT: [&str; 3] = [".lock", "checkpoints", "processes"];
 
 /// A folder that this process, alone, writes a run into.
 pub struct RunFolder {
@@ -29,7 +29,9 @@ impl RunFolder {
         }
         let is_foreign = !path.join(MANIFEST).exists()
             && fs::read_dir(path).is_ok_and(|mut entries| {
-                entries.any(|e| e.is_ok_and(|e| e.file_name() != ".lock" && e.file_name() != "report"))
+                entries.any(|e| {
+                    e.is_ok_and(|e| !KEPT.iter().any(|kept| e.file_name() == *kept) && e.file_name() != "report")
+                })
             });
         if is_foreign {
             let message = format!("the folder holds other things and no {MANIFEST}; choose another with --out");

@@ -18,6 +18,8 @@ pub enum State {
     /// The dataflow stays alive and waits for changes.
     Watching,
     Done,
+    /// Stopped, with a checkpoint to go on from.
+    Stopped,
     Failed,
 }
 

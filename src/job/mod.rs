@@ -3,16 +3,19 @@
 //! - `file`: reading job files: `--set`, `${NAME}`, unknown keys
 //! - `folder`: the run folder, its lock, and writing files that are whole or absent
 //! - `manifest`: what a run says of itself: state, versions, seed, inputs
+//! - `model_file`: the file `model` of a run folder
 //! - `session`: one run: its workers, its folder, and what is said of it there
 
 pub mod file;
 pub mod folder;
 pub mod manifest;
+pub mod model_file;
 pub mod session;
 
 use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
 use crate::oracle::{self, job::OracleJob};
+use crate::topics::{self, job::TopicsJob};
 use file::Document;
 use session::Session;
 
@@ -20,10 +23,11 @@ use session::Session;
 #[derive(Clone, Debug)]
 pub enum Job {
     Oracle(OracleJob),
+    Topics(Box<TopicsJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle"];
+const KINDS: &[&str] = &["oracle", "topics"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -31,6 +35,7 @@ impl Job {
         let refuse = |message: String| Err(Error::Usage(format!("{}: {message}", document.name())));
         match document.kind() {
             Some("oracle") => Ok(Job::Oracle(document.read_job::<OracleJob>()?.with_whole_paths(document))),
+            Some("topics") => Ok(Job::Topics(Box::new(document.read_job::<TopicsJob>()?.with_whole_paths(document)))),
             Some(other) => match file::nearest(other, KINDS) {
                 Some(known) => refuse(format!("kind = \"{other}\" is not known; did you mean \"{known}\"?")),
                 None => refuse(format!("kind = \"{other}\" is not known; kinds are: {}", KINDS.join(", "))),
@@ -43,6 +48,7 @@ impl Job {
     pub fn header(&self) -> Header<'_> {
         match self {
             Job::Oracle(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
+            Job::Topics(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
         }
     }
 
@@ -50,6 +56,7 @@ impl Job {
     pub fn plan(&self, document: &Document) -> Result<Plan> {
         match self {
             Job::Oracle(job) => Ok(Plan::Oracle(job.plan(document)?)),
+            Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),
         }
     }
 
@@ -57,6 +64,7 @@ impl Job {
     pub fn to_toml(&self) -> String {
         let text = match self {
             Job::Oracle(job) => toml::to_string_pretty(job),
+            Job::Topics(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
     }
@@ -74,6 +82,7 @@ pub struct Header<'a> {
 #[derive(Clone, Debug)]
 pub enum Plan {
     Oracle(oracle::job::Plan),
+    Topics(Box<topics::job::Plan>),
 }
 
 impl Plan {
@@ -81,6 +90,7 @@ impl Plan {
     pub fn describe(&self, cluster: &Cluster) -> String {
         match self {
             Plan::Oracle(plan) => plan.describe(cluster),
+            Plan::Topics(plan) => plan.describe(cluster),
         }
     }
 
@@ -88,6 +98,7 @@ impl Plan {
     pub fn run(&self, session: &mut Session) -> Result<u8> {
         match self {
             Plan::Oracle(plan) => oracle::run::run(plan, session),
+            Plan::Topics(plan) => topics::run::run(plan, session),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -18,6 +18,14 @@ use crate::progress::Style;
 pub struct Session {
     /// Name of the job file, for titles.
     pub title: String,
+    /// The run folder, which all processes see and the first one writes.
+    pub out: PathBuf,
+    /// Whether to go on from a checkpoint.
+    pub resume: bool,
+    /// Whether to stop, with a checkpoint, when standard input ends.
+    pub end_with_stdin: bool,
+    /// How long to wait for another process that makes no progress.
+    pub stall_after: Duration,
     pub cluster: Cluster,
     pub progress: Style,
     /// Whether to stay alive and follow changes of the inputs.
@@ -76,6 +84,12 @@ impl Record {
             self.manifest.inputs = inputs;
         }
         self.save(State::Done)
+    }
+
+    /// Says that the run was stopped, and can be resumed.
+    pub fn stopped(&mut self, seconds: f64) -> Result<()> {
+        self.manifest.seconds = seconds;
+        self.save(State::Stopped)
     }
 
     /// Says why the run failed.

@@ -23,7 +23,7 @@ use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
 use crate::job::manifest::records;
 use crate::job::session::{Session, peak_memory_mib, record_metrics};
-use crate::progress::Meter;
+use crate::progress::{Meter, Unit};
 
 /// What a run leaves so that its report can be made again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ fn run_once(plan: &Plan, session: &mut Session) -> Result<u8> {
         let all: u64 = plan.inputs.iter().map(Input::weight).sum();
         let gauge = move || (progress.bytes.load(Ordering::Relaxed) * processes, all);
         let folder = record.folder.clone();
-        Meter::start(session.progress, Arc::new(gauge), move |figures| {
+        Meter::start(session.progress, Unit::Bytes, Arc::new(gauge), move |figures| {
             let _ = record_metrics(&folder, figures); // missing metrics are no reason to stop
         })
     });

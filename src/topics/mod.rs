@@ -21,14 +21,21 @@
 //!
 //! Cost: see [`dense`] and [`sparse`] for a token, [`counts`] and [`documents`] for memory.
 
+pub mod collection;
 pub mod counts;
 pub mod delta;
 pub mod dense;
 mod document_topics;
 pub mod documents;
+mod documents_report;
+pub mod job;
+pub mod lda;
 pub mod left_to_right;
 pub mod log_likelihood;
+pub mod model;
 pub mod prior;
+pub mod report;
+pub mod run;
 pub mod sampler;
 pub mod sparse;
 #[cfg(test)]

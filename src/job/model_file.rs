@@ -1,0 +1,76 @@
+//! The file `model` of a run folder: what was learned, with a header that says what it is.
+//!
+//! Magic number, format version, the model's kind, length and checksum; then the packed body. The header can be read
+//! for ever; another kind, another version or a damaged file is refused with the reason.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::cluster::checkpoint::{decode, encode};
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"SAWMILLM";
+const FORMAT: u32 = 1;
+/// Magic, format, kind, checksum.
+const HEADER: usize = 8 + 4 + 16 + 8;
+
+/// The bytes of a model file.
+pub fn to_bytes<T: Serialize>(kind: &str, model: &T) -> Result<Vec<u8>> {
+    let body = encode(model).map_err(|e| Error::Usage(format!("the model cannot be serialised: {e}")))?;
+    let mut bytes = Vec::with_capacity(HEADER + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    let mut name = [0; 16];
+    name[..kind.len()].copy_from_slice(kind.as_bytes());
+    bytes.extend_from_slice(&name);
+    bytes.extend_from_slice(&xxh3_64(&body).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    Ok(bytes)
+}
+
+/// Reads the model of kind `kind` at `path`, a model file or a run folder.
+pub fn load<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T> {
+    let path = if path.is_dir() { path.join("model") } else { path.to_path_buf() };
+    let bytes = std::fs::read(&path).map_err(|e| Error::input(&path, e))?;
+    parse(&bytes, kind).map_err(|e| Error::input(&path, e))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> io::Result<T> {
+    let bad = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+    if bytes.len() < HEADER || !bytes.starts_with(MAGIC) {
+        return Err(bad("this is not a model of sawmill".to_string()));
+    }
+    let format = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+    if format != FORMAT {
+        return Err(bad(format!("the model has format {format}; this sawmill reads {FORMAT}")));
+    }
+    let found = String::from_utf8_lossy(&bytes[12..28]).trim_end_matches('\0').to_string();
+    if found != kind {
+        return Err(bad(format!("this is a model of kind {found}, not {kind}")));
+    }
+    let checksum = u64::from_le_bytes(bytes[28..36].try_into().expect("8 bytes"));
+    let body = &bytes[HEADER..];
+    if xxh3_64(body) != checksum {
+        return Err(bad("the checksum does not match: the file is damaged or cut off".to_string()));
+    }
+    decode(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_kinds_and_damage_are_refused() {
+        let bytes = to_bytes("lda", &vec![1u32, 2, 3]).unwrap();
+        assert_eq!(parse::<Vec<u32>>(&bytes, "lda").unwrap(), [1, 2, 3]);
+        let refused = |bytes: &[u8], kind: &str| parse::<Vec<u32>>(bytes, kind).unwrap_err().to_string();
+        assert!(refused(&bytes, "hpylm").contains("of kind lda, not hpylm"));
+        assert!(refused(&bytes[..bytes.len() - 1], "lda").contains("damaged or cut off"));
+        assert!(refused(b"hello", "lda").contains("not a model of sawmill"));
+    }
+}

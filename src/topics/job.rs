@@ -1,0 +1,284 @@
+//! The job file of a topics job.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::engine::Cluster;
+use crate::cluster::sweep::Schedule;
+use crate::corpus::documents::Format;
+use crate::corpus::hold_out::HoldOut;
+use crate::corpus::text::Encoding;
+use crate::corpus::tokens::Tokenisation;
+use crate::error::{Error, Result};
+use crate::job::file::{self, Document};
+
+use std::path::PathBuf;
+
+/// The job file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TopicsJob {
+    pub kind: String,
+    pub seed: u64,
+    /// Logical shards: part of what the result follows from.
+    pub shards: u32,
+    pub out: String,
+    pub corpus: CorpusSettings,
+    pub model: ModelSettings,
+    pub sampler: SamplerSettings,
+    pub evaluation: EvaluationSettings,
+    pub checkpoint: CheckpointSettings,
+}
+
+impl Default for TopicsJob {
+    fn default() -> TopicsJob {
+        TopicsJob {
+            kind: "topics".to_string(),
+            seed: 1,
+            shards: 4,
+            out: String::new(),
+            corpus: CorpusSettings::default(),
+            model: ModelSettings::default(),
+            sampler: SamplerSettings::default(),
+            evaluation: EvaluationSettings::default(),
+            checkpoint: CheckpointSettings::default(),
+        }
+    }
+}
+
+/// What is read, and how text becomes words.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CorpusSettings {
+    pub train: Vec<String>,
+    /// A list of files, or `{ hold_out = 30, by = "category" }`.
+    pub test: toml::Value,
+    pub format: Format,
+    pub encoding: Encoding,
+    pub lowercase: bool,
+    /// What numbers become; "" keeps them.
+    pub numbers: String,
+    /// Words that are rarer, over training and test, become unknown; so do words of the test set alone.
+    pub min_count: u64,
+}
+
+impl Default for CorpusSettings {
+    fn default() -> CorpusSettings {
+        CorpusSettings {
+            train: vec![],
+            test: toml::Value::Array(vec![]),
+            format: Format::default(),
+            encoding: Encoding::default(),
+            lowercase: false,
+            numbers: String::new(),
+            min_count: 1,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelSettings {
+    #[serde(rename = "type")]
+    pub model: ModelType,
+    pub topics: usize,
+    /// Sum of the document prior alpha, at first.
+    pub strength: f64,
+    /// Whether alpha is learned.
+    pub learn_alpha: bool,
+    /// Prior of a word in a topic.
+    pub beta: f64,
+}
+
+impl Default for ModelSettings {
+    fn default() -> ModelSettings {
+        ModelSettings { model: ModelType::Lda, topics: 50, strength: 5.0, learn_alpha: true, beta: 0.01 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelType {
+    Lda,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SamplerSettings {
+    pub sweeps: u64,
+    pub sync_every: u64,
+}
+
+impl Default for SamplerSettings {
+    fn default() -> SamplerSettings {
+        SamplerSettings { sweeps: 200, sync_every: 1 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvaluationSettings {
+    /// Sweeps between evaluations; 0: only at the end.
+    pub every: u64,
+    pub particles: usize,
+    /// Words between resamplings of a particle's earlier topics.
+    pub resample: usize,
+}
+
+impl Default for EvaluationSettings {
+    fn default() -> EvaluationSettings {
+        EvaluationSettings { every: 0, particles: 10, resample: 10 }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckpointSettings {
+    /// Sweeps between checkpoints; 0: only when stopped, and at the end.
+    pub every: u64,
+}
+
+impl Default for CheckpointSettings {
+    fn default() -> CheckpointSettings {
+        CheckpointSettings { every: 20 }
+    }
+}
+
+/// Where test documents come from.
+#[derive(Clone, Debug)]
+pub enum Test {
+    Files,
+    HoldOut(HoldOut),
+}
+
+/// The job, resolved.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Training files, then test files.
+    pub files: Vec<PathBuf>,
+    pub training_files: usize,
+    pub test: Test,
+    pub format: Format,
+    pub encoding: Encoding,
+    pub tokenisation: Tokenisation,
+    pub min_count: u64,
+    pub model: ModelSettings,
+    pub evaluation: EvaluationSettings,
+    pub schedule: Schedule,
+}
+
+impl TopicsJob {
+    /// The same job with paths that do not depend on where its file lies.
+    pub fn with_whole_paths(mut self, document: &Document) -> TopicsJob {
+        self.corpus.train.iter_mut().for_each(|path| *path = document.whole_path(path));
+        for path in self.corpus.test.as_array_mut().into_iter().flatten() {
+            if let toml::Value::String(path) = path {
+                *path = document.whole_path(path);
+            }
+        }
+        if !self.out.is_empty() {
+            self.out = document.whole_path(&self.out);
+        }
+        self
+    }
+
+    /// Checks the settings and finds the files.
+    pub fn plan(&self, document: &Document) -> Result<Plan> {
+        let refuse = |message: String| Error::Usage(format!("{}: {message}", document.name()));
+        let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
+        require(self.shards > 0, "shards is 0; it has to be at least 1")?;
+        require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
+        require((1..=65_535).contains(&self.model.topics), "model.topics has to be between 1 and 65535")?;
+        require(
+            self.model.strength > 0.0 && self.model.beta > 0.0,
+            "model.strength and model.beta have to be positive",
+        )?;
+        require(self.evaluation.particles > 0, "evaluation.particles is 0; it has to be at least 1")?;
+        require(self.evaluation.resample > 0, "evaluation.resample is 0; it has to be at least 1")?;
+        require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
+        let tokenisation = Tokenisation { lowercase: self.corpus.lowercase, numbers: self.corpus.numbers.clone() };
+        tokenisation.check().map_err(|e| refuse(format!("corpus.numbers: {e}")))?;
+        let mut files = expand_all(document, &self.corpus.train)?;
+        let training_files = files.len();
+        let test = match &self.corpus.test {
+            toml::Value::Array(list) => {
+                let names: Option<Vec<String>> = list.iter().map(|item| item.as_str().map(str::to_string)).collect();
+                let names =
+                    names.ok_or_else(|| refuse("corpus.test has entries that are not file names".to_string()))?;
+                files.extend(expand_all(document, &names)?);
+                Test::Files
+            }
+            table => Test::HoldOut(document.read(table, "corpus.test")?),
+        };
+        Ok(Plan {
+            seed: self.seed,
+            files,
+            training_files,
+            test,
+            format: self.corpus.format,
+            encoding: self.corpus.encoding,
+            tokenisation,
+            min_count: self.corpus.min_count,
+            model: self.model.clone(),
+            evaluation: self.evaluation,
+            schedule: Schedule {
+                shards: self.shards,
+                sweeps: self.sampler.sweeps,
+                sync_every: self.sampler.sync_every,
+                evaluate_every: self.evaluation.every,
+                checkpoint_every: self.checkpoint.every,
+            },
+        })
+    }
+}
+
+fn expand_all(document: &Document, patterns: &[String]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for pattern in patterns {
+        for path in file::expand(document.folder(), pattern)? {
+            let metadata = std::fs::metadata(&path).map_err(|e| Error::input(&path, e))?;
+            if metadata.is_dir() {
+                return Err(Error::input(&path, "is a folder: name the files in it, such as \"folder/*\""));
+            }
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+impl Plan {
+    /// The plan, for people.
+    pub fn describe(&self, cluster: &Cluster) -> String {
+        let mut text = format!(
+            "topics job, seed {}: LDA with {} topics, {} sweeps over {} shards, synchronised every {}\n",
+            self.seed, self.model.topics, self.schedule.sweeps, self.schedule.shards, self.schedule.sync_every
+        );
+        let mut bytes = 0;
+        for (number, path) in self.files.iter().enumerate() {
+            let what = if number < self.training_files { "train" } else { "test" };
+            bytes += std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+            text += &format!("  {what}: {}\n", path.display());
+        }
+        text += &format!(
+            "{} workers in {} processes; {:.1} MB of files as stored\n",
+            cluster.workers(),
+            cluster.processes(),
+            bytes as f64 / 1e6
+        );
+        text
+    }
+
+    /// What the result follows from: the settings and the files, but not the workers.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        let settings = (env!("CARGO_PKG_VERSION"), self.seed, &self.test, &self.format, &self.encoding);
+        let model = (&self.tokenisation, self.min_count, &self.model, self.schedule.shards, self.schedule.sync_every);
+        hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
+        for path in &self.files {
+            let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+            let start = crate::corpus::open::first_bytes(path, 1 << 16).unwrap_or_default();
+            hasher.update(format!("{:?} {bytes} {}", path.file_name(), blake3::hash(&start)).as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+}

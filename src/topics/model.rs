@@ -1,0 +1,61 @@
+//! What an LDA job has learned: topics over words, and the prior of documents over topics.
+
+use serde::{Deserialize, Serialize};
+
+use super::lda::Lda;
+use crate::corpus::vocabulary::Vocabulary;
+
+/// The kind in model files.
+pub const KIND: &str = "lda";
+
+/// Topics over words, as counts; only cells that are not 0.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct TopicModel {
+    pub vocabulary: Vocabulary,
+    pub alpha: Vec<f64>,
+    pub beta: f64,
+    /// Tokens by topic.
+    pub totals: Vec<u64>,
+    /// By word: topics and counts.
+    pub words: Vec<Vec<(u16, u32)>>,
+}
+
+impl TopicModel {
+    /// What a worker that holds all words has learned.
+    pub fn new(vocabulary: Vocabulary, lda: &Lda) -> TopicModel {
+        let cells = |id: u32| {
+            let counts = (0..).zip(lda.word_counts(id)).filter(|(_, count)| *count > 0);
+            counts.map(|(topic, count)| (topic, count as u32)).collect()
+        };
+        TopicModel {
+            alpha: lda.prior().alpha().to_vec(),
+            beta: lda.prior().beta(),
+            totals: lda.totals().iter().map(|&total| total as u64).collect(),
+            words: (0..vocabulary.len() as u32).map(cells).collect(),
+            vocabulary,
+        }
+    }
+
+    pub fn topics(&self) -> usize {
+        self.alpha.len()
+    }
+
+    /// The `count` most frequent words of each topic, with their counts.
+    pub fn top_words(&self, count: usize) -> Vec<Vec<(u32, u32)>> {
+        let mut top: Vec<Vec<(u32, u32)>> = vec![vec![]; self.topics()];
+        for (word, cells) in (0..).zip(&self.words) {
+            cells.iter().for_each(|&(topic, count)| top[usize::from(topic)].push((word, count)));
+        }
+        for words in &mut top {
+            words.sort_by_key(|&(word, count)| (std::cmp::Reverse(count), word));
+            words.truncate(count);
+        }
+        top
+    }
+
+    /// p(word | topic) of a count.
+    pub fn probability(&self, topic: usize, count: u32) -> f64 {
+        let mass = self.vocabulary.len() as f64 * self.beta;
+        (f64::from(count) + self.beta) / (self.totals[topic] as f64 + mass)
+    }
+}
