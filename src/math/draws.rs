@@ -67,18 +67,6 @@ pub fn dirichlet(weights: &mut [f64], rng: &mut impl Rng) {
     }
 }
 
-/// How many tables `customers` open in a Chinese restaurant of this `strength` (Antoniak 1974): the i-th customer, from 0
-/// on, opens one with probability strength / (strength + i).
-#[inline]
-pub fn tables(customers: u32, strength: f64, rng: &mut impl Rng) -> u32 {
-    // The first customer always does, and needs no draw.
-    let mut open = u32::from(customers > 0);
-    for i in 1..customers {
-        open += u32::from(unit(rng) * (strength + f64::from(i)) < strength);
-    }
-    open
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,9 +98,5 @@ mod tests {
         // E ln Beta(a, b) = digamma(a) - digamma(a + b); for a = 2, b = 3 that is -(1/2 + 1/3 + 1/4).
         let (mean, _) = moments(100_000, || beta_ln(2.0, 3.0, &mut rng));
         assert!((mean + 13.0 / 12.0).abs() < 0.01, "mean {mean} of ln Beta(2, 3)");
-        // The expected number of tables is the sum of strength / (strength + i).
-        let expected: f64 = (0..10).map(|i| 0.7 / (0.7 + f64::from(i))).sum();
-        let (mean, _) = moments(100_000, || f64::from(tables(10, 0.7, &mut rng)));
-        assert!((mean - expected).abs() < 0.02, "{mean} tables, not {expected}");
     }
 }

@@ -1,7 +1,7 @@
 //! Which topics each document of a shard has, and how often: n_dk as one short list per document.
 //!
 //! Lists lie in blocks of 16 slots, with room for as many topics as a document can have; slots without a token lie behind
-//! the others, with count 0 and [`NO_TOPIC`]. Memory: 6 bytes per slot, at most 1.0 slots per token and 15 more
+//! the others, with count 0 and [`NO_TOPIC`]. Memory: 6 bytes per slot, at most one slot per token and 15 more
 //! per document.
 
 use super::documents::ShardDocuments;

@@ -20,8 +20,10 @@ use super::prior::Prior;
 use super::sparse::SparseKernel;
 use crate::cluster::rng::Generator;
 
-/// From this number of topics on, the sparse kernel is taken. See [`Kernel::for_topics`].
-const SPARSE_FROM: usize = 512;
+/// From this number of topics on, the sparse kernel is taken. Measured on the Brown corpus (500 documents of 2,300 tokens,
+/// AVX2, 40 sweeps with a learned prior; million tokens per second, dense and sparse): K = 500 4.7 and 3.7, 1000 3.5 and
+/// 3.3, 2000 2.0 and 2.8. Shorter documents do not move it much.
+const SPARSE_FROM: usize = 1200;
 
 /// How the weights of a token's topics are computed. Both draw from the same distribution, but not the same values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,13 @@ impl Factors {
         self.vocabulary_mass = prior.vocabulary_mass() as f32;
         self.inverse.clear();
         self.inverse.extend(totals.iter().map(|&total| inverse(total, self.vocabulary_mass)));
+    }
+
+    /// Adds topics of weight 0 up to a multiple of `length`.
+    pub fn pad(&mut self, length: usize) {
+        let length = self.alpha.len().next_multiple_of(length);
+        self.alpha.resize(length, 0.0);
+        self.inverse.resize(length, 0.0);
     }
 
     /// Takes note of a new total.

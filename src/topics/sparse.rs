@@ -9,7 +9,8 @@
 //! All tokens of a word are visited in one go, so that c_k stays in the nearest cache and only the entries of the two
 //! topics that a token leaves and takes change. The first part needs the topics of the document only, which are kept as
 //! a list; the sum of the second is kept up to date per 64 topics, and its topics are looked at only when the draw
-//! falls there. Both parts are exact: nothing is proposed and rejected.
+//! falls there. Both parts are exact: nothing is proposed and rejected. From a random start, this order of tokens needs a
+//! few sweeps more than that of the dense kernel to reach the same likelihood; the distribution is the same.
 //!
 //! Time per token O(topics of the document) + O(K / 64 + 64) with the probability of the second part; O(K / 16) once
 //! per word. Memory O(tokens): 6 bytes per (document, topic) that may occur, and O(K).
@@ -73,6 +74,7 @@ impl SparseKernel {
 
     fn load(&mut self, counts: &TopicCounts, documents: &mut ShardDocuments, prior: &Prior) {
         self.factors.load(counts.totals(), prior);
+        self.factors.pad(GROUP);
         let longest = self.documents.load(documents, prior.topics());
         self.running.resize(longest, Block::default());
         documents.prepare_order();
@@ -169,20 +171,17 @@ impl WordWeights {
     #[inline(always)]
     fn load(&mut self, counts: &[Block<i32>], factors: &Factors) {
         let factor = self.factor.get_or_insert_with(|| vec![0.0; 1 << 16].try_into().expect("that length"));
-        let topics = factors.alpha.len();
         self.groups.clear();
-        let mut start = 0;
-        for counts in counts.chunks(GROUP / LANES) {
+        for (group, counts) in counts.chunks(GROUP / LANES).enumerate() {
             let mut sums = Block([0.0; LANES]);
-            for counts in counts {
-                let lanes = LANES.min(topics - start);
-                let (inverse, alpha) = (&factors.inverse[start..start + lanes], &factors.alpha[start..start + lanes]);
-                let factor = &mut factor[start..start + lanes];
-                for lane in 0..lanes {
+            for (block, counts) in counts.iter().enumerate() {
+                let start = group * GROUP + block * LANES;
+                let (inverse, alpha) = (&factors.inverse[start..][..LANES], &factors.alpha[start..][..LANES]);
+                let factor = &mut factor[start..start + LANES];
+                for lane in 0..LANES {
                     factor[lane] = (counts.0[lane] as f32 + factors.beta) * inverse[lane];
                     sums.0[lane] += alpha[lane] * factor[lane];
                 }
-                start += lanes;
             }
             self.groups.push(f64::from(total(&sums)));
         }
@@ -203,20 +202,24 @@ impl WordWeights {
     }
 
     /// The topic at `target` among those with weights alpha_k c_k.
+    #[inline(always)]
     fn find(&self, mut target: f64, alpha: &[f32]) -> u16 {
         let mut group = 0;
         while group + 1 < self.groups.len() && target >= self.groups[group] {
             target -= self.groups[group];
             group += 1;
         }
-        let end = alpha.len().min((group + 1) * GROUP);
-        for topic in group * GROUP..end {
-            target -= f64::from(alpha[topic]) * f64::from(self.factor()[topic]);
-            if target < 0.0 {
-                return topic as u16;
+        let range = group * GROUP..(group + 1) * GROUP;
+        let (alpha, factor) = (&alpha[range.clone()], &self.factor()[range]);
+        let mut running = [Block([0.0; LANES]); GROUP / LANES];
+        let mut sums = Block([0.0; LANES]);
+        for (block, running) in running.iter_mut().enumerate() {
+            for lane in 0..LANES {
+                sums.0[lane] += alpha[block * LANES + lane] * factor[block * LANES + lane];
             }
+            *running = sums;
         }
-        // Rounding led past the end; every weight is positive, so that any topic will do.
-        (end - 1) as u16
+        let topic = find(&running, &Prefix::new(&std::hint::black_box(sums)), target as f32);
+        (group * GROUP + topic) as u16
     }
 }

@@ -2,8 +2,6 @@
 //! distribution itself. Every bound is some standard errors wide at a fixed seed, and fails for a sampler that is wrong
 //! by a few per cent.
 
-use std::collections::BTreeMap;
-
 use super::counts::TopicCounts;
 use super::delta::Delta;
 use super::documents::ShardDocuments;
@@ -312,24 +310,28 @@ fn synthetic(topics: usize, rows: usize, count: usize, length: usize) -> ShardDo
     forward(&vec![length; count], rows, &prior, &mut rng(6, topics as u64))
 }
 
+/// The mean of ln p(w, z) over 60 sweeps. The chain starts from the topics that the words were drawn with, which are
+/// themselves a draw from the posterior, so that it has nothing to forget; from a random start, chains end in modes up
+/// to 1 % apart.
+fn mean_joint_ln(kernel: Kernel, topics: usize) -> f64 {
+    let prior = Prior::new(topics, 2.0, 0.05, 500);
+    let mut sampler = Sampler::with_kernel(kernel);
+    let mut documents = synthetic(topics, 500, 200, 100);
+    let mut counts = counted(&documents, 500, topics);
+    let mut sum = 0.0;
+    for sweep in 0..60 {
+        sampler.sweep(&mut counts, &mut documents, &prior, &mut rng(8, sweep));
+        sum += joint_ln(&counts, &documents, &prior);
+    }
+    assert_eq!(counts, counted(&documents, 500, topics), "{kernel:?} keeps its counts");
+    sum / 60.0
+}
+
 #[test]
 fn kernels_agree_on_a_larger_corpus() {
     for topics in [20, 150] {
-        let mut reached = BTreeMap::new();
-        for kernel in KERNELS {
-            let mut documents = synthetic(topics, 500, 200, 100);
-            documents.assign_at_random(topics, &mut rng(7, 0));
-            let prior = Prior::new(topics, 2.0, 0.05, 500);
-            let mut counts = counted(&documents, 500, topics);
-            let mut sampler = Sampler::with_kernel(kernel);
-            for sweep in 0..60 {
-                sampler.sweep(&mut counts, &mut documents, &prior, &mut rng(8, sweep));
-            }
-            assert_eq!(counts, counted(&documents, 500, topics), "{kernel:?} keeps its counts");
-            reached.insert(kernel as u8, joint_ln(&counts, &documents, &prior));
-        }
-        let (dense, sparse) = (reached[&0], reached[&1]);
-        assert!((dense / sparse - 1.0).abs() < 0.005, "{topics} topics: dense {dense}, sparse {sparse}");
+        let [dense, sparse] = KERNELS.map(|kernel| mean_joint_ln(kernel, topics));
+        assert!((dense / sparse - 1.0).abs() < 0.002, "{topics} topics: dense {dense}, sparse {sparse}");
     }
 }
 
