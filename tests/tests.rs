@@ -9,6 +9,8 @@
 //! - `watch`: treebanks that change under a running job
 //! - `mesh`: strangers, other jobs and missing processes
 //! - `page`: the report in a browser
+//! - `synchronisation`: operators against plain sequential twins
+//! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
 //!
 //! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.
 
@@ -29,5 +31,9 @@ mod oracles;
 mod page;
 #[path = "all/reader.rs"]
 mod reader;
+#[path = "all/synchronisation.rs"]
+mod synchronisation;
+#[path = "all/topics_job.rs"]
+mod topics_job;
 #[path = "all/watch.rs"]
 mod watch;

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::print;
+use crate::cluster::heartbeat::{self, Sign};
 use crate::error::{Result, exit};
 use crate::job::manifest::{Manifest, State, now};
 
@@ -54,6 +55,41 @@ impl Status {
             let left = seconds * (1.0 / share.max(1e-9) - 1.0);
             return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
         }
+        if last["sweep"].is_u64() {
+            return self.sweeps(&metrics);
+        }
         Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
+    }
+
+    /// How far training has come, from the metrics of its rounds.
+    fn sweeps(&self, metrics: &str) -> Option<String> {
+        let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let sum = |name: &str| rounds.iter().filter_map(|round| round[name].as_f64()).sum::<f64>();
+        let (last, job) = (rounds.last()?, std::fs::read_to_string(self.run.join("job.toml")).ok()?);
+        let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()?;
+        let sweep = last["sweep"].as_u64()?;
+        let left = sum("seconds") / rounds.len() as f64 * (all as u64).saturating_sub(sweep) as f64;
+        let share = 100.0 * sum("sync_seconds") / (sum("sync_seconds") + sum("sweep_seconds")).max(1e-9);
+        let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
+        text += &format!(
+            "speed: {:.0} words per second; synchronisation {share:.1} %\n",
+            last["tokens_per_second"].as_f64()?
+        );
+        if let Some(perplexity) = rounds.iter().rev().find_map(|round| round["perplexity"].as_f64()) {
+            text += &format!("test perplexity: {perplexity:.2}\n");
+        }
+        if let Some(round) = rounds.iter().rev().find(|round| round["checkpointed"] == true) {
+            text += &format!("last checkpoint: sweep {}\n", round["sweep"]);
+        }
+        let signs: Vec<Sign> = (0..).map_while(|process| heartbeat::read(&self.run, process)).collect();
+        if let Some(slowest) =
+            signs.iter().max_by(|a, b| a.sweep_seconds.total_cmp(&b.sweep_seconds)).filter(|_| signs.len() > 1)
+        {
+            text += &format!(
+                "slowest: process {} ({:.3} s of sweeping in its last round)\n",
+                slowest.process, slowest.sweep_seconds
+            );
+        }
+        Some(text)
     }
 }

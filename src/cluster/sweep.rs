@@ -31,6 +31,7 @@ use super::heartbeat::Heartbeat;
 use super::operators::all_gather::AllGather;
 use super::operators::merge_rows::MergeRows;
 use super::rows::Rows;
+use crate::error::{Error, Result};
 
 /// A model that is trained by sweeps over shards. Every worker has one, with its own shards' latent variables and the
 /// counts that these shards need.
@@ -47,7 +48,7 @@ pub trait Model {
     fn draw_shard(&mut self, number: u32);
 
     /// Takes the latent variables of a shard from a checkpoint; refuses what cannot be this shard's.
-    fn load_shard(&mut self, number: u32, saved: Self::Saved) -> Result<(), String>;
+    fn load_shard(&mut self, number: u32, saved: Self::Saved) -> std::result::Result<(), String>;
 
     fn save_shard(&self, number: u32) -> Self::Saved;
 
@@ -142,7 +143,7 @@ struct Report {
 }
 
 /// What a worker says of its parts of a checkpoint: their names, or why they could not be written.
-type Written = Result<Vec<(String, u64, String)>, String>;
+type Written = std::result::Result<Vec<(String, u64, String)>, String>;
 
 /// Trains `model` as `schedule` says. Every worker calls this; worker 0 shows `tell` each round. A checkpoint that cannot
 /// be read is an error of the run folder and ends the job.
@@ -152,7 +153,7 @@ pub fn train<M: Model>(
     schedule: &Schedule,
     control: &Control,
     mut tell: impl FnMut(&M, &Round),
-) -> Result<(M, End), String> {
+) -> Result<(M, End)> {
     let (index, peers) = (worker.index() as u32, worker.peers() as u32);
     let mine: Vec<u32> = (0..schedule.shards).filter(|shard| shard % peers == index).collect();
     let (row_count, columns, held) = model.table();
@@ -171,7 +172,10 @@ pub fn train<M: Model>(
     let start = choice.first().and_then(|(_, sweep)| *sweep);
     for &number in &mine {
         match start {
-            Some(sweep) => model.load_shard(number, read_part(&control.checkpoints, sweep, &part_name(number))?)?,
+            Some(sweep) => {
+                let saved = read_part(&control.checkpoints, sweep, &part_name(number))?;
+                model.load_shard(number, saved).map_err(Error::Input)?;
+            }
             None => model.draw_shard(number),
         }
     }
@@ -244,7 +248,7 @@ pub fn train<M: Model>(
             tell(&model, &round);
         }
         if let (true, Some(error)) = (is_stopped || sweep == schedule.sweeps, &round.checkpoint_error) {
-            return Err(format!("the last checkpoint could not be written: {error}"));
+            return Err(Error::Usage(format!("the last checkpoint could not be written: {error}")));
         }
         if is_stopped {
             return Ok((model, End::Stopped));
@@ -261,8 +265,8 @@ pub fn part_name(shard: u32) -> String {
     format!("shard-{shard:05}")
 }
 
-fn read_part<T: DeserializeOwned>(checkpoints: &Checkpoints, sweep: u64, name: &str) -> Result<T, String> {
-    checkpoints.read_part(sweep, name).map_err(|e| e.to_string())
+fn read_part<T: DeserializeOwned>(checkpoints: &Checkpoints, sweep: u64, name: &str) -> Result<T> {
+    checkpoints.read_part(sweep, name).map_err(|e| Error::Input(e.to_string()))
 }
 
 /// Every worker writes its shards, the leader what is shared; when all are on disk, the leader makes them count.
@@ -273,7 +277,7 @@ fn checkpoint<M: Model>(
     sweep: u64,
     model: &M,
     mine: &[u32],
-) -> Result<(), String> {
+) -> std::result::Result<(), String> {
     let index = worker.index() as u64;
     let write = || -> std::io::Result<Vec<Part>> {
         let mut parts = Vec::new();

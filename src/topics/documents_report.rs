@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 
 use flate2::{Compression, GzBuilder};
 
@@ -42,7 +42,8 @@ impl DocumentTopics {
         let strength: f64 = model.alpha.iter().sum();
         let alphas: Vec<String> = model.alpha.iter().map(|alpha| format!("{alpha}")).collect();
         let mut table = String::from("#doc name topic proportion ...\n");
-        let mut state = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
+        let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
+        let mut state = BufWriter::with_capacity(1 << 16, gzip); // tokens are short lines
         let mut write_error = writeln!(
             state,
             "#doc source pos typeindex type topic\n#alpha : {}\n#beta : {}",
@@ -82,7 +83,10 @@ impl DocumentTopics {
         })?;
         match write_error {
             Some(error) => Err(error.to_string()),
-            None => Ok(DocumentTopics { table, state: state.finish().map_err(|e| e.to_string())?, shown }),
+            None => {
+                let gzip = state.into_inner().map_err(|e| e.to_string())?;
+                Ok(DocumentTopics { table, state: gzip.finish().map_err(|e| e.to_string())?, shown })
+            }
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     heartbeat.end();
     let mut trained = None;
     for result in results? {
-        trained = result.map_err(Error::Input)?.or(trained);
+        trained = result?.or(trained);
     }
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     let seconds = started.elapsed().as_secs_f64();
@@ -90,8 +90,8 @@ fn program(
     control: &Control,
     folder: Option<&RunFolder>,
     sweep: &Mutex<u64>,
-) -> std::result::Result<Option<Trained>, String> {
-    let collection = collect(worker, plan)?;
+) -> Result<Option<Trained>> {
+    let collection = collect(worker, plan).map_err(Error::Input)?;
     let is_leader = worker.index() == 0;
     let training_tokens: u64 = collection
         .catalogue

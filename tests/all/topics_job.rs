@@ -1,0 +1,347 @@
+//! LDA as a user sees it: the same model whatever happens on the way, faults, and bad input.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rand::RngExt;
+use sawmill::cluster::rng::{Purpose, generator};
+use serde_json::Value;
+
+use crate::support::{finish, folder, free_addresses, real_data, run, sawmill, wait_until, write};
+
+/// Documents about four things, each with its own words and some common ones.
+fn corpus(documents: u64, words: u64) -> String {
+    let mut text = String::new();
+    for document in 0..documents {
+        let mut rng = generator(1, Purpose::Synth, document, 0);
+        text += &format!("#DOC\td{document}\tc{}\n", document % 3);
+        for i in 0..words {
+            let theme = if rng.random_bool(0.7) { document % 4 } else { rng.random_range(0..5) };
+            text += &format!("w{theme}x{}{}", rng.random_range(0..40u32), if i % 12 == 11 { "\n" } else { " " });
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A job over `corpus.txt` in `folder`.
+fn job(folder: &Path, more: &str) -> PathBuf {
+    let text = format!(
+        "kind = 'topics'\nseed = 3\nshards = 5\nout = 'out'\n[corpus]\ntrain = ['corpus.txt']\nformat = 'docs'\n\
+         test = {{ hold_out = 6, by = 'category' }}\nmin_count = 2\n{more}"
+    );
+    write(folder, "job.toml", text)
+}
+
+const SHORT: &str =
+    "[model]\ntopics = 8\n[sampler]\nsweeps = 30\nsync_every = 2\n[evaluation]\nevery = 10\n[checkpoint]\nevery = 4\n";
+
+fn start(job: &Path, out: &Path, more: &[&str]) -> Child {
+    let mut command = sawmill();
+    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
+}
+
+fn end(child: Child) -> (i32, String) {
+    let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
+    (code, stderr)
+}
+
+fn model(out: &Path) -> Vec<u8> {
+    std::fs::read(out.join("model")).expect("a model")
+}
+
+/// Files of the report that hold nothing about speed.
+fn results(out: &Path) -> Vec<Vec<u8>> {
+    ["topics.tsv", "topic-words.tsv", "topic-keys.txt", "perplexity.tsv", "doc-topics.txt", "state.gz"]
+        .map(|name| std::fs::read(out.join("report").join(name)).expect("a report"))
+        .to_vec()
+}
+
+fn kill(signal: &str, process: u32) {
+    Command::new("kill").args([signal, &process.to_string()]).status().expect("kill");
+}
+
+#[test]
+fn threads_and_processes_give_the_same_model() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(60, 80));
+    let job = job(folder.path(), SHORT);
+    let mut expected = None;
+    for workers in ["1", "2", "3"] {
+        let out = folder.path().join(format!("threads-{workers}"));
+        let (code, stderr) = end(start(&job, &out, &["--workers", workers]));
+        assert_eq!(code, 0, "{stderr}");
+        let found = (model(&out), results(&out));
+        assert_eq!(expected.get_or_insert(found.clone()), &found, "{workers} threads");
+    }
+    for workers in ["1", "2", "3"] {
+        let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
+        let out = folder.path().join(format!("processes-{workers}"));
+        let flags = |process: &'static str| {
+            ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers, "--secret", "s"]
+        };
+        for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(end) {
+            assert_eq!(code, 0, "{stderr}");
+        }
+        assert_eq!(expected.as_ref().unwrap(), &(model(&out), results(&out)), "2 processes of {workers}");
+    }
+    // The model has found the four themes: the best topic of each theme is mostly its words.
+    let words = std::fs::read_to_string(folder.path().join("threads-1/report/topics.tsv")).unwrap();
+    for theme in 0..4 {
+        let own = format!("w{theme}x");
+        let best = words.lines().map(|line| line.matches(&own).count()).max();
+        assert!(best >= Some(8), "theme {theme}: {words}");
+    }
+    let summary: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("threads-1/report/summary.json")).unwrap()).unwrap();
+    for key in [
+        "perplexity",
+        "test_tokens",
+        "log_likelihood",
+        "sweeps",
+        "tokens_per_second",
+        "sync_bytes_per_sweep",
+        "sync_seconds_per_sweep",
+    ] {
+        assert!(summary[key].is_number(), "{key}: {summary}");
+    }
+    assert!(summary["perplexity"].as_f64().unwrap() < 150.0, "200 words, four themes: {summary}");
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(200, 300));
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 300\n[evaluation]\nevery = 0\nparticles = 2\n[checkpoint]\nevery = 7\n",
+    );
+    let whole = folder.path().join("whole");
+    assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+    let out = folder.path().join("killed");
+    let mut rng = generator(9, Purpose::Synth, 0, 0);
+    let mut kills = 0;
+    let mut child = start(&job, &out, &["--workers", "1"]);
+    while kills < 5 {
+        std::thread::sleep(Duration::from_millis(rng.random_range(50..400)));
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        let workers = (1 + kills % 3).to_string();
+        child = start(&job, &out, &["--resume", "--workers", &workers]);
+    }
+    assert!(kills >= 2, "it was over after {kills} kills");
+    let (code, stderr) = end(child);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(model(&whole), model(&out));
+    assert_eq!(results(&whole), results(&out));
+}
+
+#[test]
+fn asked_to_stop_it_leaves_a_checkpoint_and_goes_on_with_other_workers() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(100, 100));
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 10\n[sampler]\nsweeps = 400\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 0\n",
+    );
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("stopped"));
+    assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
+    for signal in ["-TERM", "-USR1"] {
+        let resume: &[&str] = if signal == "-TERM" { &["--workers", "2"] } else { &["--workers", "3", "--resume"] };
+        let child = start(&job, &out, resume);
+        let sweeps = || std::fs::read_to_string(out.join("metrics.jsonl")).map_or(0, |text| text.lines().count());
+        wait_until("some sweeps", || sweeps() > 5);
+        kill(signal, child.id());
+        let (code, stderr) = end(child);
+        assert_eq!(code, 75, "{stderr}");
+        let (_, status, _) = run(sawmill().arg("status").arg(&out));
+        assert!(status.contains("stopped with a checkpoint") && status.contains("sweep "), "{status}");
+    }
+    let (code, stderr) = end(start(&job, &out, &["--resume", "--workers", "1"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("going on after sweep"), "{stderr}");
+    assert_eq!(model(&whole), model(&out));
+}
+
+#[test]
+fn launch_brings_a_job_through_a_killed_process() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(200, 300));
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 600\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 10\n",
+    );
+    let whole = folder.path().join("whole");
+    assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+    let out = folder.path().join("launched");
+    let mut command = sawmill();
+    command.args(["launch", "-n", "2", "--", "run"]).arg(&job).arg("--out").arg(&out).args([
+        "--workers",
+        "1",
+        "--progress",
+        "none",
+    ]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("a checkpoint", || {
+        out.join("checkpoints/latest.json").exists() && out.join("processes/1.json").exists()
+    });
+    let sign: Value = serde_json::from_slice(&std::fs::read(out.join("processes/1.json")).unwrap()).unwrap();
+    kill("-KILL", sign["process_id"].as_u64().unwrap() as u32);
+    let (code, stderr) = end(child);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("starting again from the last checkpoint"), "{stderr}");
+    assert!(stderr.contains("process 1 was killed"), "{stderr}");
+    assert_eq!(model(&whole), model(&out));
+}
+
+#[test]
+fn when_launch_itself_is_killed_its_processes_stop_with_a_checkpoint() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(100, 200));
+    let job = job(folder.path(), "[model]\ntopics = 20\n[sampler]\nsweeps = 1000000\n[checkpoint]\nevery = 0\n");
+    let out = folder.path().join("out");
+    let mut command = sawmill();
+    command.args(["launch", "-n", "2", "--", "run"]).arg(&job).args(["--workers", "1"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("some sweeps", || {
+        std::fs::read_to_string(out.join("metrics.jsonl")).is_ok_and(|text| text.lines().count() > 5)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
+    wait_until("the processes are gone", || {
+        run(sawmill().arg("status").arg(&out)).1.contains("stopped with a checkpoint")
+    });
+}
+
+#[test]
+fn a_stuck_process_is_named() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(50, 50));
+    let job = job(folder.path(), "[model]\ntopics = 4\n[sampler]\nsweeps = 1000000\n");
+    let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
+    let out = folder.path().join("out");
+    let flags = |process: &'static str| {
+        [
+            "--hosts",
+            hosts.to_str().unwrap(),
+            "--process",
+            process,
+            "--workers",
+            "1",
+            "--secret",
+            "s",
+            "--stall-after",
+            "2",
+        ]
+    };
+    let (first, mut second) = (start(&job, &out, &flags("0")), start(&job, &out, &flags("1")));
+    wait_until("some sweeps", || {
+        std::fs::read_to_string(out.join("metrics.jsonl")).is_ok_and(|text| text.lines().count() > 5)
+    });
+    wait_until("signs of life", || out.join("processes/1.json").exists());
+    kill("-STOP", second.id());
+    let (code, stderr) = end(first);
+    second.kill().unwrap();
+    second.wait().unwrap();
+    assert_eq!(code, 4, "{stderr}");
+    assert!(stderr.contains("for process 1 (process id") && stderr.contains("stuck"), "{stderr}");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_refused_and_the_one_before_is_used() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(60, 80));
+    let job = job(folder.path(), SHORT);
+    let out = folder.path().join("out");
+    assert_eq!(end(start(&job, &out, &[])).0, 0);
+    let expected = model(&out);
+    let part = out.join("checkpoints/sweep-00000030/shard-00002");
+    let mut bytes = std::fs::read(&part).unwrap();
+    *bytes.last_mut().unwrap() ^= 4;
+    std::fs::write(&part, bytes).unwrap();
+    // As if it had died after the last checkpoint.
+    let manifest = std::fs::read_to_string(out.join("manifest.json")).unwrap().replace("\"done\"", "\"running\"");
+    std::fs::write(out.join("manifest.json"), manifest).unwrap();
+    let (code, stderr) = end(start(&job, &out, &["--resume"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stderr.contains("shard-00002: its checksum does not match") && stderr.contains("going on after sweep 28"),
+        "{stderr}"
+    );
+    assert_eq!(model(&out), expected);
+}
+
+#[test]
+fn a_full_disk_keeps_the_checkpoint_before() {
+    let folder = folder();
+    let small = folder.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=120k", "none"]).arg(&small).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a_full_disk_keeps_the_checkpoint_before needs the right to mount a small tmpfs");
+        return;
+    }
+    write(folder.path(), "corpus.txt", corpus(200, 400));
+    let job = job(folder.path(), "[model]\ntopics = 30\n[sampler]\nsweeps = 20\n[checkpoint]\nevery = 2\n");
+    let (code, stderr) = end(start(&job, &small.join("run"), &["--workers", "2"]));
+    let _ = Command::new("umount").arg(&small).status();
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("No space left"), "{stderr}");
+}
+
+#[test]
+fn odd_corpora_give_a_clear_message_or_a_sensible_result() {
+    let folder = folder();
+    let job = |text: &str, more: &str| {
+        write(folder.path(), "corpus.txt", text);
+        let head = "kind = 'topics'\nout = 'out'\n[corpus]\ntrain = ['corpus.txt']\nformat = 'docs'\n";
+        let job = write(folder.path(), "job.toml", format!("{head}{more}\n[sampler]\nsweeps = 3\n"));
+        run(sawmill().arg("run").arg(job))
+    };
+    let doc = |id: u32, text: &str| format!("#DOC\td{id}\tc\n{text}\n");
+    let (code, _, stderr) = job("", "");
+    assert_eq!(code, 3, "{stderr}");
+    assert!(stderr.contains("no word to train on"), "{stderr}");
+    let (code, _, stderr) = job(&doc(1, ""), "");
+    assert_eq!(code, 3, "{stderr}");
+    assert_eq!(job(&doc(1, "one document"), "").0, 0);
+    assert_eq!(job(&(doc(1, "a b a") + &doc(2, "") + &doc(3, "rare words only")), "min_count = 2").0, 0);
+    assert_eq!(job(&doc(1, "a b"), "[model]\ntopics = 500").0, 0);
+    let (code, _, stderr) = job(&doc(1, "a b"), "test = { hold_out = 1 }");
+    assert_eq!(code, 3);
+    assert!(stderr.contains("leaves none to train on"), "{stderr}");
+    write(folder.path(), "test.txt", doc(9, "x y z"));
+    let (code, _, stderr) = job(&(doc(1, "a b a b") + &doc(2, "a a a c")), "test = ['test.txt']");
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("(3 words, 3 unknown)"), "{stderr}");
+    let (code, _, stderr) = job("no header\n", "");
+    assert_eq!(code, 3, "{stderr}");
+    let (code, _, stderr) = job(&doc(1, "a"), "[model]\ntopics = 0");
+    assert_eq!(code, 2);
+    assert!(stderr.contains("between 1 and 65535"), "{stderr}");
+}
+
+#[test]
+fn on_brown_eight_shards_are_as_good_as_one() {
+    let Some(_) = real_data("on_brown_eight_shards_are_as_good_as_one") else { return };
+    let folder = folder();
+    let job = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs/brown-lda.toml");
+    let perplexity = |shards: &str| {
+        let out = folder.path().join(shards);
+        let set = format!("shards={shards}");
+        let (code, stderr) =
+            end(start(&job, &out, &["--set", &set, "--set", "sampler.sweeps=100", "--set", "evaluation.every=0"]));
+        assert_eq!(code, 0, "{stderr}");
+        let summary: Value = serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).unwrap()).unwrap();
+        summary["perplexity"].as_f64().unwrap()
+    };
+    let (one, eight) = (perplexity("1"), perplexity("8"));
+    assert!((eight / one - 1.0).abs() < 0.01, "1 shard: {one}, 8 shards: {eight}");
+}
