@@ -75,7 +75,7 @@ impl Heartbeat {
         self.waiting.store(now(), Ordering::Relaxed);
     }
 
-    /// All workers have met at `sweep`, after so many seconds of sweeping.
+    /// All workers are done with the round up to `sweep`, of which so many seconds were sweeping.
     pub fn synchronised(&self, sweep: u64, sweep_seconds: f64) {
         self.waiting.store(0, Ordering::Relaxed);
         self.sweep.store(sweep, Ordering::Relaxed);

@@ -203,7 +203,6 @@ pub fn train<M: Model>(
         control.heartbeat.waits();
         merge.exchange(worker, changes).iter().for_each(|block| model.apply(block));
         let sync_seconds = began.elapsed().as_secs_f64() - sweep_seconds;
-        control.heartbeat.synchronised(next, sweep_seconds);
         let tokens: u64 = mine.iter().map(|&number| model.tokens(number)).sum();
         let mut round = Round { sweep: next, sweeps: next - sweep, ..Round::default() };
         sweep = next;
@@ -214,7 +213,12 @@ pub fn train<M: Model>(
         model.learn(&statistics, sweep);
         round.statistics = add_up(&statistics);
         if is_due(sweep, schedule.evaluate_every) || sweep == schedule.sweeps {
-            let mine = mine.iter().map(|&number| (u64::from(number), model.evaluate(number, sweep))).collect();
+            let mut evaluate = |&number: &u32| {
+                let figures = model.evaluate(number, sweep);
+                control.heartbeat.progressed();
+                (u64::from(number), figures)
+            };
+            let mine = mine.iter().map(&mut evaluate).collect();
             let all: Vec<Vec<f64>> = figures.exchange(worker, mine).into_iter().map(|(_, figures)| figures).collect();
             round.evaluation = add_up(&all);
         }
@@ -243,6 +247,7 @@ pub fn train<M: Model>(
             round.checkpointed = result.is_ok();
             round.checkpoint_error = result.err();
         }
+        control.heartbeat.synchronised(sweep, sweep_seconds);
         round.seconds = began.elapsed().as_secs_f64();
         if index == 0 {
             tell(&model, &round);

@@ -154,6 +154,7 @@ fn asked_to_stop_it_leaves_a_checkpoint_and_goes_on_with_other_workers() {
     assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
     for signal in ["-TERM", "-USR1"] {
         let resume: &[&str] = if signal == "-TERM" { &["--workers", "2"] } else { &["--workers", "3", "--resume"] };
+        let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
         let child = start(&job, &out, resume);
         let sweeps = || std::fs::read_to_string(out.join("metrics.jsonl")).map_or(0, |text| text.lines().count());
         wait_until("some sweeps", || sweeps() > 5);

@@ -4,6 +4,7 @@
 //! order), stop signals, times. Every record travels to every worker: not for counts.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -20,7 +21,8 @@ type Addressed<T> = (u64, u64, T);
 pub struct AllGather<T: Clone + Send + Serialize + DeserializeOwned + 'static> {
     input: InputHandle<u64, CapacityContainerBuilder<Vec<Addressed<T>>>>,
     probe: ProbeHandle<u64>,
-    received: Rc<RefCell<Vec<(u64, T)>>>,
+    /// By round: a worker that is ahead may send its next records before this one has taken these.
+    received: Rc<RefCell<BTreeMap<u64, Vec<(u64, T)>>>>,
 }
 
 impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
@@ -28,14 +30,16 @@ impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
     pub fn new(worker: &mut Worker, name: &str) -> AllGather<T> {
         let mut input = InputHandle::new();
         let probe = ProbeHandle::new();
-        let received = Rc::new(RefCell::new(Vec::new()));
+        let received: Rc<RefCell<BTreeMap<u64, Vec<(u64, T)>>>> = Rc::default();
         let kept = received.clone();
         worker.dataflow_named::<u64, _, _>(name, |scope| {
             input
                 .to_stream(scope)
                 .exchange(|record: &Addressed<T>| record.0)
                 .map(|(_, key, record)| (key, record))
-                .inspect_batch(move |_, records| kept.borrow_mut().extend_from_slice(records))
+                .inspect_batch(move |round, records| {
+                    kept.borrow_mut().entry(*round).or_default().extend_from_slice(records);
+                })
                 .probe_with(&probe);
         });
         AllGather { input, probe, received }
@@ -46,10 +50,10 @@ impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
         for to in 0..worker.peers() as u64 {
             records.iter().for_each(|(key, record)| self.input.send((to, *key, record.clone())));
         }
-        let next = *self.input.time() + 1;
-        self.input.advance_to(next);
-        worker.step_or_park_while(None, || self.probe.less_than(&next));
-        let mut all = self.received.take();
+        let round = *self.input.time();
+        self.input.advance_to(round + 1);
+        worker.step_or_park_while(None, || self.probe.less_than(&(round + 1)));
+        let mut all = self.received.borrow_mut().remove(&round).unwrap_or_default();
         all.sort_by_key(|(key, _)| *key);
         all
     }
