@@ -8,10 +8,13 @@
 //! ```text
 //! cli/         flags of one verb each, resolved; no work is done there
 //! job/         the job file becomes a job, the job a plan, and the run leaves a folder with a manifest
-//! corpus/      inputs -> pieces -> blocks of whole sentences -> sentences and trees, or problems with addresses
+//! corpus/      inputs -> pieces -> blocks of whole sentences -> sentences and trees, or problems with addresses;
+//!              files -> documents -> words -> shards
 //! cluster/     workers, and what travels between them: the only place with timely and differential types
 //! transition/  transition systems, their oracles, memory cost; reordering, dependency length, center-embedding
 //! oracle/      the oracle job: what a sentence adds to the counts, the study made of them, and its report
+//! topics/      the topics job: LDA, from documents to topics
+//! math/        lanes, draws and special functions that give the same bits on every processor
 //! topics/      latent Dirichlet allocation: counts, sweeps over shards, the learned prior, held-out probability
 //! math/        draws and special functions, the same bits on every processor
 //! report/      tables, figures, one self-contained page
@@ -21,13 +24,21 @@
 //! # The one law: the cluster never shows in the result
 //!
 //! A result is a function of the inputs, the job file and its seed: never of the number of threads, processes or hosts,
-//! of timing, or of who did what. It holds because of three habits:
-//! - Pieces and blocks follow from the data. Workers own nothing; they are dealt pieces and share blocks.
+//! of timing, of who did what, or of a crash in between. It holds because of four habits:
+//! - Pieces, blocks and shards follow from the data and the job file. In a pass, workers are dealt pieces; in training,
+//!   a worker owns some shards and treats each as if it were alone since the last synchronisation ([`cluster::sweep`]).
 //! - Every random draw comes from a generator that is keyed by what is drawn for ([`cluster::rng`]), never by a worker.
 //! - Counts are integers, which add up to the same whatever the order. Nothing iterates over a hash map on the way to a
 //!   draw or a file.
+//! - Floats are added up in shard order, and computed in an order that no processor changes ([`math`]).
 //!
-//! `tests/all/law.rs` holds every job to it, byte for byte, against a plain sequential twin.
+//! `tests/all/law.rs` and `topics_job.rs` hold every job to it, byte for byte.
+//!
+//! # Crashes
+//!
+//! A process that dies takes the dataflow with it: that is timely's contract. The answer is the checkpoint
+//! ([`cluster::checkpoint`]): `run --resume` goes on from the last one with any number of workers, and `launch` does so
+//! by itself. A peer that is alive but stuck is found by its missing signs of life ([`cluster::heartbeat`]).
 //!
 //! # Bad input
 //!

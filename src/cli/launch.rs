@@ -92,7 +92,7 @@ impl Launch {
         let secret = fresh_secret()?;
         let (hosts_file, hosts) = self.host_file()?;
         let mut children = Vec::new();
-        for process in 0..hosts.len() {
+        for (process, host) in hosts.iter().enumerate() {
             let mut arguments = self.command.clone();
             arguments.extend(
                 ["--hosts", &hosts_file.display().to_string(), "--process", &process.to_string(), "--end-with-stdin"]
@@ -101,7 +101,7 @@ impl Launch {
             if resume && !arguments.iter().any(|argument| argument == "--resume") {
                 arguments.push("--resume".to_string());
             }
-            children.push(self.start(process, &hosts[process], &arguments, &secret)?);
+            children.push(self.start(process, host, &arguments, &secret)?);
         }
         let ended = watch(&mut children, stop);
         if self.processes.is_some() {

@@ -30,6 +30,9 @@ pub struct Entry {
     pub tokens: u64,
 }
 
+/// The documents of a file and what is wrong with it, or why it cannot be read.
+type Listed = Result<(Vec<Entry>, Vec<Problem>), String>;
+
 /// All documents of a job, in the order of files and of places in them; the same on every worker.
 pub struct Catalogue {
     pub entries: Vec<Entry>,
@@ -58,7 +61,7 @@ pub struct Collection {
 
 /// Reads the documents of `plan`. Every worker must call this; all succeed or all fail.
 pub fn collect(worker: &mut Worker, plan: &Plan) -> Result<Collection, String> {
-    let mut lists = AllGather::<Result<(Vec<Entry>, Vec<Problem>), String>>::new(worker, "Documents");
+    let mut lists = AllGather::<Listed>::new(worker, "Documents");
     let mut words = Tally::<(bool, String)>::new(worker, "Words");
     let mut vocabularies = AllGather::<Result<Vocabulary, String>>::new(worker, "Vocabulary");
     let mut sums = AllGather::<(u64, u64)>::new(worker, "Unknown");
@@ -94,7 +97,7 @@ fn read(
     read_documents(path, plan.encoding, plan.format, visit, report).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn list_documents(plan: &Plan, file: u32) -> Result<(Vec<Entry>, Vec<Problem>), String> {
+fn list_documents(plan: &Plan, file: u32) -> Listed {
     let (mut entries, mut problems) = (vec![], vec![]);
     let mut visit = |document: &RawDocument<'_>| {
         let tokens = document.text.split_whitespace().count() as u64;
@@ -109,7 +112,7 @@ fn list_documents(plan: &Plan, file: u32) -> Result<(Vec<Entry>, Vec<Problem>), 
 }
 
 /// Chooses the test set and the shards.
-fn catalogue(plan: &Plan, lists: Vec<(u64, Result<(Vec<Entry>, Vec<Problem>), String>)>) -> Result<Catalogue, String> {
+fn catalogue(plan: &Plan, lists: Vec<(u64, Listed)>) -> Result<Catalogue, String> {
     let (mut entries, mut problems) = (vec![], vec![]);
     for (file, list) in lists {
         let (of_file, wrong) = list?;

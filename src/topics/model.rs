@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lda::Lda;
 use crate::corpus::vocabulary::Vocabulary;
+use crate::math::ln;
 
 /// The kind in model files.
 pub const KIND: &str = "lda";
@@ -42,12 +43,30 @@ impl TopicModel {
 
     /// The `count` most frequent words of each topic, with their counts.
     pub fn top_words(&self, count: usize) -> Vec<Vec<(u32, u32)>> {
+        self.ranked(count, |_, _, count| f64::from(count))
+    }
+
+    /// The `count` words that set each topic off most from the whole corpus, with their counts: by
+    /// p(w | k) ln(p(w | k) / p(w)), their part of the divergence between the two.
+    pub fn distinctive_words(&self, count: usize) -> Vec<Vec<(u32, u32)>> {
+        let all = self.totals.iter().sum::<u64>().max(1) as f64;
+        let shares: Vec<f64> =
+            self.words.iter().map(|cells| cells.iter().map(|(_, n)| f64::from(*n)).sum::<f64>() / all).collect();
+        self.ranked(count, |topic, word, count| {
+            let inside = f64::from(count) / self.totals[topic].max(1) as f64;
+            inside * ln(inside / shares[word as usize])
+        })
+    }
+
+    /// The `count` words of each topic with the highest score, of equal ones the more frequent in the corpus.
+    fn ranked(&self, count: usize, score: impl Fn(usize, u32, u32) -> f64) -> Vec<Vec<(u32, u32)>> {
         let mut top: Vec<Vec<(u32, u32)>> = vec![vec![]; self.topics()];
         for (word, cells) in (0..).zip(&self.words) {
             cells.iter().for_each(|&(topic, count)| top[usize::from(topic)].push((word, count)));
         }
-        for words in &mut top {
-            words.sort_by_key(|&(word, count)| (std::cmp::Reverse(count), word));
+        for (topic, words) in top.iter_mut().enumerate() {
+            let score = |&(word, count): &(u32, u32)| score(topic, word, count);
+            words.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.0.cmp(&b.0)));
             words.truncate(count);
         }
         top

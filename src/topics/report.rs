@@ -232,7 +232,7 @@ fn topic_browser(model: &TopicModel, documents: &[Vec<(f64, String)>]) -> String
             "<article><h3>Topic {topic} <span class=\"small\">{share:.1} %, \u{3b1} {:.3}</span></h3>\n<ol>",
             model.alpha[topic]
         );
-        let most = top[topic].first().map_or(1, |(_, count)| *count);
+        let most = top[topic].iter().map(|(_, count)| *count).max().unwrap_or(1);
         for (word, count) in &top[topic] {
             let width = 100.0 * f64::from(*count) / f64::from(most);
             let _ = writeln!(

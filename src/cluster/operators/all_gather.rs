@@ -17,12 +17,14 @@ use timely::worker::Worker;
 
 type Addressed<T> = (u64, u64, T);
 
+/// Records with their keys, by round: a worker that is ahead may send its next ones before this one has taken these.
+type ByRound<T> = BTreeMap<u64, Vec<(u64, T)>>;
+
 /// One worker's end.
 pub struct AllGather<T: Clone + Send + Serialize + DeserializeOwned + 'static> {
     input: InputHandle<u64, CapacityContainerBuilder<Vec<Addressed<T>>>>,
     probe: ProbeHandle<u64>,
-    /// By round: a worker that is ahead may send its next records before this one has taken these.
-    received: Rc<RefCell<BTreeMap<u64, Vec<(u64, T)>>>>,
+    received: Rc<RefCell<ByRound<T>>>,
 }
 
 impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
@@ -30,7 +32,7 @@ impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
     pub fn new(worker: &mut Worker, name: &str) -> AllGather<T> {
         let mut input = InputHandle::new();
         let probe = ProbeHandle::new();
-        let received: Rc<RefCell<BTreeMap<u64, Vec<(u64, T)>>>> = Rc::default();
+        let received: Rc<RefCell<ByRound<T>>> = Rc::default();
         let kept = received.clone();
         worker.dataflow_named::<u64, _, _>(name, |scope| {
             input
