@@ -11,7 +11,7 @@ use timely::execute::execute_from;
 use timely::worker::Worker;
 
 use super::mesh::Mesh;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, exit};
 
 /// The workers of a job. Every process must have the same number of threads.
 #[derive(Clone, Debug)]
@@ -74,6 +74,12 @@ impl Cluster {
     }
 }
 
+/// The build: a hash of the program itself, since another build may count or draw differently.
+pub fn build_hash() -> [u8; 32] {
+    let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+    *blake3::hash(&program).as_bytes()
+}
+
 /// Waits for the workers of this process.
 fn join<T: Send + 'static>(
     guards: std::result::Result<timely::communication::WorkerGuards<T>, String>,
@@ -83,4 +89,20 @@ fn join<T: Send + 'static>(
     // After a network failure, joining panics in timely's own threads.
     let results = std::panic::catch_unwind(AssertUnwindSafe(|| guards.join())).map_err(|_| lost())?;
     results.into_iter().map(|result| result.map_err(|_| lost())).collect()
+}
+
+/// From now on, a panic of any thread ends the process with its cause. With plain threads, the other workers would wait
+/// for the one that is gone; and timely reports a lost connection by a panic.
+pub fn end_process_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or("");
+        if message.contains("timely communication error") {
+            eprintln!("sawmill: a connection to another process of this job was lost ({message})");
+            std::process::exit(exit::CLUSTER.into());
+        }
+        report(info);
+        eprintln!("sawmill: this is a fault of sawmill itself; please report it with the lines above");
+        std::process::exit(exit::PANIC.into());
+    }));
 }

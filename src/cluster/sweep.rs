@@ -109,9 +109,11 @@ pub struct Round {
     pub sweep: u64,
     pub sweeps: u64,
     pub tokens: u64,
-    /// Wall-clock seconds of the round, and the largest and the sum of the workers' seconds in each of its parts.
+    /// Wall-clock seconds of the round.
     pub seconds: f64,
+    /// Seconds of sweeping of the slowest worker.
     pub sweep_seconds: f64,
+    /// Seconds of the synchronisation, waiting for slower workers not counted.
     pub sync_seconds: f64,
     pub sync_bytes: u64,
     /// Sum over shards of what the model evaluated; empty where it was not evaluated.
@@ -142,124 +144,208 @@ struct Report {
     sync_bytes: u64,
 }
 
-/// What a worker says of its parts of a checkpoint: their names, or why they could not be written.
-type Written = std::result::Result<Vec<(String, u64, String)>, String>;
+/// What a worker says of its parts of a checkpoint, or why they could not be written.
+type Written = std::result::Result<Vec<Part>, String>;
 
 /// Trains `model` as `schedule` says. Every worker calls this; worker 0 shows `tell` each round. A checkpoint that cannot
 /// be read is an error of the run folder and ends the job.
 pub fn train<M: Model>(
     worker: &mut Worker,
-    mut model: M,
+    model: M,
     schedule: &Schedule,
     control: &Control,
     mut tell: impl FnMut(&M, &Round),
 ) -> Result<(M, End)> {
-    let (index, peers) = (worker.index() as u32, worker.peers() as u32);
-    let mine: Vec<u32> = (0..schedule.shards).filter(|shard| shard % peers == index).collect();
-    let (row_count, columns, held) = model.table();
-    let mut merge = MergeRows::new(worker, row_count, columns, held);
-    let mut figures = AllGather::<Vec<f64>>::new(worker, "Figures");
-    let mut reports = AllGather::<Report>::new(worker, "Reports");
-    let mut choices = AllGather::<Option<u64>>::new(worker, "Choices");
-    let mut written = AllGather::<Written>::new(worker, "Written");
-
-    // The leader chooses where to go on from, so that all choose the same.
-    let found = (index == 0 && control.resume).then(|| control.checkpoints.find());
-    for complaint in found.iter().flat_map(|(_, complaints)| complaints) {
-        eprintln!("sawmill: checkpoint refused: {complaint}");
-    }
-    let choice = choices.exchange(worker, vec![(u64::from(index), found.and_then(|(sweep, _)| sweep))]);
-    let start = choice.first().and_then(|(_, sweep)| *sweep);
-    for &number in &mine {
-        match start {
-            Some(sweep) => {
-                let saved = read_part(&control.checkpoints, sweep, &part_name(number))?;
-                model.load_shard(number, saved).map_err(Error::Input)?;
-            }
-            None => model.draw_shard(number),
-        }
-    }
-    if let Some(sweep) = start {
-        model.set_shared(read_part(&control.checkpoints, sweep, SHARED)?);
-        if index == 0 {
-            eprintln!("sawmill: going on after sweep {sweep}");
-        }
-    }
-    mine.iter().for_each(|&number| model.count_shard(number));
-    let changes = model.take_changes();
-    merge.exchange(worker, changes).iter().for_each(|block| model.apply(block));
-    merge.take_sent_bytes();
-
-    let mut sweep = start.unwrap_or(0);
+    let mut driver = Driver::new(worker, model, schedule, control);
+    let mut sweep = driver.begin(worker)?;
     while sweep < schedule.sweeps {
         let began = Instant::now();
         let next = next_multiple(sweep, schedule.sync_every).min(schedule.sweeps);
-        for &number in &mine {
-            model.sweep_shard(number, sweep..next);
-            control.heartbeat.progressed();
-        }
-        let changes = model.take_changes();
-        let sweep_seconds = began.elapsed().as_secs_f64();
-        control.heartbeat.waits();
-        merge.exchange(worker, changes).iter().for_each(|block| model.apply(block));
-        let sync_seconds = began.elapsed().as_secs_f64() - sweep_seconds;
-        let tokens: u64 = mine.iter().map(|&number| model.tokens(number)).sum();
+        let is_last = next == schedule.sweeps;
         let mut round = Round { sweep: next, sweeps: next - sweep, ..Round::default() };
+        let report = driver.sweep_and_merge(worker, sweep..next);
         sweep = next;
-
-        let statistics = mine.iter().map(|&number| (u64::from(number), model.statistics(number, sweep))).collect();
-        let statistics: Vec<Vec<f64>> =
-            figures.exchange(worker, statistics).into_iter().map(|(_, figures)| figures).collect();
-        model.learn(&statistics, sweep);
-        round.statistics = add_up(&statistics);
-        if is_due(sweep, schedule.evaluate_every) || sweep == schedule.sweeps {
-            let mut evaluate = |&number: &u32| {
-                let figures = model.evaluate(number, sweep);
-                control.heartbeat.progressed();
-                (u64::from(number), figures)
-            };
-            let mine = mine.iter().map(&mut evaluate).collect();
-            let all: Vec<Vec<f64>> = figures.exchange(worker, mine).into_iter().map(|(_, figures)| figures).collect();
-            round.evaluation = add_up(&all);
+        round.statistics = driver.learn(worker, sweep);
+        if is_due(sweep, schedule.evaluate_every) || is_last {
+            round.evaluation = driver.evaluate(worker, sweep);
         }
-        let report = Report {
-            stop: control.stop.load(Ordering::Relaxed),
-            tokens: tokens * round.sweeps,
+        let is_stopped = driver.share(worker, report, &mut round) && !is_last;
+        if is_due(sweep, schedule.checkpoint_every) || is_last || is_stopped {
+            let result = driver.checkpoint(worker, sweep);
+            round.checkpointed = result.is_ok();
+            round.checkpoint_error = result.err();
+        }
+        control.heartbeat.synchronised(sweep, round.sweep_seconds);
+        round.seconds = began.elapsed().as_secs_f64();
+        if worker.index() == 0 {
+            tell(&driver.model, &round);
+        }
+        if let (true, Some(error)) = (is_stopped || is_last, &round.checkpoint_error) {
+            return Err(Error::Usage(format!("the last checkpoint could not be written: {error}")));
+        }
+        if is_stopped {
+            return Ok((driver.model, End::Stopped));
+        }
+    }
+    Ok((driver.model, End::Done))
+}
+
+/// One worker's part of the loop: its model, its shards, and its ends of the exchanges.
+struct Driver<'a, M: Model> {
+    model: M,
+    control: &'a Control,
+    mine: Vec<u32>,
+    merge: MergeRows,
+    figures: AllGather<Vec<f64>>,
+    reports: AllGather<Report>,
+    choices: AllGather<Option<u64>>,
+    written: AllGather<Written>,
+}
+
+impl<'a, M: Model> Driver<'a, M> {
+    fn new(worker: &mut Worker, model: M, schedule: &Schedule, control: &'a Control) -> Driver<'a, M> {
+        let (index, peers) = (worker.index() as u32, worker.peers() as u32);
+        let (row_count, columns, held) = model.table();
+        Driver {
+            model,
+            control,
+            mine: (0..schedule.shards).filter(|shard| shard % peers == index).collect(),
+            merge: MergeRows::new(worker, row_count, columns, held),
+            figures: AllGather::new(worker, "Figures"),
+            reports: AllGather::new(worker, "Reports"),
+            choices: AllGather::new(worker, "Choices"),
+            written: AllGather::new(worker, "Written"),
+        }
+    }
+
+    /// Loads or draws the shards and merges their counts; returns the sweep that they stand at.
+    fn begin(&mut self, worker: &mut Worker) -> Result<u64> {
+        let start = self.choose_start(worker);
+        for &number in &self.mine {
+            match start {
+                Some(sweep) => {
+                    let saved = read_part(&self.control.checkpoints, sweep, &part_name(number))?;
+                    self.model.load_shard(number, saved).map_err(Error::Input)?;
+                }
+                None => self.model.draw_shard(number),
+            }
+        }
+        if let Some(sweep) = start {
+            self.model.set_shared(read_part(&self.control.checkpoints, sweep, SHARED)?);
+        }
+        self.mine.iter().for_each(|&number| self.model.count_shard(number));
+        self.exchange_changes(worker);
+        self.merge.take_sent_bytes();
+        Ok(start.unwrap_or(0))
+    }
+
+    /// The leader chooses where to go on from, so that all choose the same.
+    fn choose_start(&mut self, worker: &mut Worker) -> Option<u64> {
+        let index = worker.index() as u64;
+        let mut choice = None;
+        if index == 0 && self.control.resume {
+            let (found, complaints) = self.control.checkpoints.find();
+            complaints.iter().for_each(|complaint| eprintln!("sawmill: checkpoint refused: {complaint}"));
+            if let Some(sweep) = found {
+                eprintln!("sawmill: going on after sweep {sweep}");
+            }
+            choice = found;
+        }
+        self.choices.exchange(worker, vec![(index, choice)]).first().and_then(|(_, sweep)| *sweep)
+    }
+
+    fn exchange_changes(&mut self, worker: &mut Worker) {
+        let changes = self.model.take_changes();
+        self.merge.exchange(worker, changes).iter().for_each(|block| self.model.apply(block));
+    }
+
+    /// Sweeps over the own shards and merges what all have changed.
+    fn sweep_and_merge(&mut self, worker: &mut Worker, sweeps: Range<u64>) -> Report {
+        let began = Instant::now();
+        for &number in &self.mine {
+            self.model.sweep_shard(number, sweeps.clone());
+            self.control.heartbeat.progressed();
+        }
+        let sweep_seconds = began.elapsed().as_secs_f64();
+        self.control.heartbeat.waits();
+        self.exchange_changes(worker);
+        let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
+        Report {
+            stop: false,
+            tokens: tokens * (sweeps.end - sweeps.start),
             sweep_seconds,
-            sync_seconds,
-            sync_bytes: merge.take_sent_bytes(),
-        };
-        let all = reports.exchange(worker, vec![(u64::from(index), report)]);
-        let is_stopped = all.iter().any(|(_, report)| report.stop) && sweep < schedule.sweeps;
+            sync_seconds: began.elapsed().as_secs_f64() - sweep_seconds,
+            sync_bytes: self.merge.take_sent_bytes(),
+        }
+    }
+
+    /// Learns hyperparameters; returns the sum of the statistics.
+    fn learn(&mut self, worker: &mut Worker, sweep: u64) -> Vec<f64> {
+        let all = self.gather(worker, |model, number| model.statistics(number, sweep));
+        self.model.learn(&all, sweep);
+        add_up(&all)
+    }
+
+    /// Evaluates; returns the sum over shards.
+    fn evaluate(&mut self, worker: &mut Worker, sweep: u64) -> Vec<f64> {
+        add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)))
+    }
+
+    /// Figures of every shard, in shard order.
+    fn gather(&mut self, worker: &mut Worker, figures: impl Fn(&mut M, u32) -> Vec<f64>) -> Vec<Vec<f64>> {
+        let mut mine = Vec::new();
+        for &number in &self.mine {
+            mine.push((u64::from(number), figures(&mut self.model, number)));
+            self.control.heartbeat.progressed();
+        }
+        self.figures.exchange(worker, mine).into_iter().map(|(_, figures)| figures).collect()
+    }
+
+    /// Tells the others of the round, and hears of theirs; returns whether anybody was asked to stop.
+    fn share(&mut self, worker: &mut Worker, mut report: Report, round: &mut Round) -> bool {
+        report.stop = self.control.stop.load(Ordering::Relaxed);
+        let all = self.reports.exchange(worker, vec![(worker.index() as u64, report)]);
+        // The worker that waited least for the others shows what the exchange itself took.
+        round.sync_seconds = all.iter().map(|(_, report)| report.sync_seconds).fold(f64::MAX, f64::min);
         for (_, report) in &all {
             round.tokens += report.tokens;
             round.sync_bytes += report.sync_bytes;
             round.sweep_seconds = round.sweep_seconds.max(report.sweep_seconds);
-            // The worker that waited least shows what the exchange itself took.
-            round.sync_seconds = if round.sync_seconds == 0.0 {
-                report.sync_seconds
-            } else {
-                round.sync_seconds.min(report.sync_seconds)
-            };
         }
-        if is_due(sweep, schedule.checkpoint_every) || sweep == schedule.sweeps || is_stopped {
-            let result = checkpoint(worker, &mut written, control, sweep, &model, &mine);
-            round.checkpointed = result.is_ok();
-            round.checkpoint_error = result.err();
-        }
-        control.heartbeat.synchronised(sweep, sweep_seconds);
-        round.seconds = began.elapsed().as_secs_f64();
-        if index == 0 {
-            tell(&model, &round);
-        }
-        if let (true, Some(error)) = (is_stopped || sweep == schedule.sweeps, &round.checkpoint_error) {
-            return Err(Error::Usage(format!("the last checkpoint could not be written: {error}")));
-        }
-        if is_stopped {
-            return Ok((model, End::Stopped));
-        }
+        all.iter().any(|(_, report)| report.stop)
     }
-    Ok((model, End::Done))
+
+    /// Every worker writes its shards, the leader what is shared; when all are on disk, the leader makes them count.
+    fn checkpoint(&mut self, worker: &mut Worker, sweep: u64) -> std::result::Result<(), String> {
+        let index = worker.index() as u64;
+        let mut parts = Vec::new();
+        let outcome = self.write_parts(index, sweep).map_err(|e| e.to_string());
+        for (_, outcome) in self.written.exchange(worker, vec![(index, outcome)]) {
+            parts.extend(outcome?);
+        }
+        parts.sort_by(|a, b| a.name.cmp(&b.name));
+        // The others wait for the leader's word, so that nobody ends while the checkpoint does not count yet.
+        let committed: Written = match index {
+            0 => self.control.checkpoints.commit(sweep, parts).map(|()| vec![]).map_err(|e| e.to_string()),
+            _ => Ok(vec![]),
+        };
+        for (_, outcome) in self.written.exchange(worker, vec![(index, committed)]) {
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn write_parts(&self, index: u64, sweep: u64) -> std::io::Result<Vec<Part>> {
+        let checkpoints = &self.control.checkpoints;
+        let mut parts = Vec::new();
+        for &number in &self.mine {
+            parts.push(checkpoints.write_part(sweep, &part_name(number), &self.model.save_shard(number))?);
+        }
+        if index == 0 {
+            parts.push(checkpoints.write_part(sweep, SHARED, &self.model.shared())?);
+        }
+        Ok(parts)
+    }
 }
 
 /// The part with what all workers share.
@@ -272,46 +358,6 @@ pub fn part_name(shard: u32) -> String {
 
 fn read_part<T: DeserializeOwned>(checkpoints: &Checkpoints, sweep: u64, name: &str) -> Result<T> {
     checkpoints.read_part(sweep, name).map_err(|e| Error::Input(e.to_string()))
-}
-
-/// Every worker writes its shards, the leader what is shared; when all are on disk, the leader makes them count.
-fn checkpoint<M: Model>(
-    worker: &mut Worker,
-    written: &mut AllGather<Written>,
-    control: &Control,
-    sweep: u64,
-    model: &M,
-    mine: &[u32],
-) -> std::result::Result<(), String> {
-    let index = worker.index() as u64;
-    let write = || -> std::io::Result<Vec<Part>> {
-        let mut parts = Vec::new();
-        for &number in mine {
-            parts.push(control.checkpoints.write_part(sweep, &part_name(number), &model.save_shard(number))?);
-        }
-        if index == 0 {
-            parts.push(control.checkpoints.write_part(sweep, SHARED, &model.shared())?);
-        }
-        Ok(parts)
-    };
-    let outcome: Written = match write() {
-        Ok(parts) => Ok(parts.into_iter().map(|part| (part.name, part.bytes, part.xxh3)).collect()),
-        Err(e) => Err(e.to_string()),
-    };
-    let mut parts = Vec::new();
-    for (_, outcome) in written.exchange(worker, vec![(index, outcome)]) {
-        parts.extend(outcome?.into_iter().map(|(name, bytes, xxh3)| Part { name, bytes, xxh3 }));
-    }
-    parts.sort_by(|a, b| a.name.cmp(&b.name));
-    // The others wait for the leader's word, so that nobody ends while the checkpoint does not count yet.
-    let committed: Written = match index {
-        0 => control.checkpoints.commit(sweep, parts).map(|()| vec![]).map_err(|e| e.to_string()),
-        _ => Ok(vec![]),
-    };
-    for (_, outcome) in written.exchange(worker, vec![(index, committed)]) {
-        outcome?;
-    }
-    Ok(())
 }
 
 fn is_due(sweep: u64, every: u64) -> bool {

@@ -38,6 +38,13 @@ pub fn first_bytes(path: &Path, count: usize) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// What a file is recognised by on another host: its name, size and first bytes.
+pub fn mark(path: &Path) -> String {
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let start = first_bytes(path, 1 << 16).unwrap_or_default();
+    format!("{:?} {bytes} {}", path.file_name(), blake3::hash(&start))
+}
+
 /// The unpacked bytes of the file at `path`; `-` is standard input.
 pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") {

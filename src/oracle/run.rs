@@ -12,7 +12,7 @@ use super::job::Plan;
 use super::report;
 use super::study::{Study, Treebank};
 use super::watch::Remembered;
-use crate::cluster::engine::Cluster;
+use crate::cluster::engine::{Cluster, build_hash};
 use crate::cluster::scan::{Found, Progress, scan};
 use crate::cluster::stop::stop_flag;
 use crate::cluster::watch::watch;
@@ -196,9 +196,7 @@ fn keep_alive(
 /// compared by name, size and their first bytes.
 fn fingerprint(plan: &Plan, cluster: &Cluster, watch: bool) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
-    // The program itself: another build may count or draw differently.
-    let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
-    hasher.update(blake3::hash(&program).as_bytes());
+    hasher.update(&build_hash());
     let mut add = |text: String| {
         hasher.update(text.as_bytes());
     };
@@ -207,10 +205,7 @@ fn fingerprint(plan: &Plan, cluster: &Cluster, watch: bool) -> [u8; 32] {
     for input in &plan.inputs {
         match &input.origin {
             Origin::Synthetic(language) => add(format!("{language:?}")),
-            Origin::File { path, encoding, bytes, .. } => {
-                let start = open::first_bytes(path, 1 << 16).unwrap_or_default();
-                add(format!("{:?} {encoding:?} {bytes} {}", path.file_name(), blake3::hash(&start)));
-            }
+            Origin::File { path, encoding, .. } => add(format!("{encoding:?} {}", open::mark(path))),
         }
     }
     *hasher.finalize().as_bytes()

@@ -1,17 +1,18 @@
 //! The job file of a topics job.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
 use crate::corpus::documents::Format;
 use crate::corpus::hold_out::HoldOut;
+use crate::corpus::open;
 use crate::corpus::text::Encoding;
 use crate::corpus::tokens::Tokenisation;
 use crate::error::{Error, Result};
 use crate::job::file::{self, Document};
-
-use std::path::PathBuf;
 
 /// The job file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -275,9 +276,7 @@ impl Plan {
         let model = (&self.tokenisation, self.min_count, &self.model, self.schedule.shards, self.schedule.sync_every);
         hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
         for path in &self.files {
-            let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-            let start = crate::corpus::open::first_bytes(path, 1 << 16).unwrap_or_default();
-            hasher.update(format!("{:?} {bytes} {}", path.file_name(), blake3::hash(&start)).as_bytes());
+            hasher.update(open::mark(path).as_bytes());
         }
         *hasher.finalize().as_bytes()
     }

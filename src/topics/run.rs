@@ -13,6 +13,7 @@ use super::lda::Lda;
 use super::model::{KIND, TopicModel};
 use super::report::{self, Evaluated, Figures};
 use crate::cluster::checkpoint::Checkpoints;
+use crate::cluster::engine::build_hash;
 use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::stop::{stop_flag, stop_with_stdin};
 use crate::cluster::sweep::{Control, End, Round, train};
@@ -198,9 +199,8 @@ fn inputs(plan: &Plan) -> Vec<InputRecord> {
 
 /// What all processes must agree on: the job, the build, the workers, and where the run folder is.
 fn mesh_fingerprint(plan: &Plan, session: &Session) -> [u8; 32] {
-    let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&plan.fingerprint()).update(blake3::hash(&program).as_bytes());
+    hasher.update(&plan.fingerprint()).update(&build_hash());
     let rest = (session.cluster.threads, &session.cluster.hosts, session.resume, &plan.schedule, &plan.evaluation);
     hasher.update(format!("{rest:?}").as_bytes());
     *hasher.finalize().as_bytes()

@@ -202,6 +202,118 @@ fn launch_brings_a_job_through_a_killed_process() {
 }
 
 #[test]
+fn launch_reaches_other_hosts_through_ssh() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(60, 80));
+    let job = job(folder.path(), SHORT);
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("hosts run"));
+    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    // In the place of ssh: takes options, a host and a command, and runs the command here, with an empty environment.
+    let ssh = write(folder.path(), "ssh", "#!/bin/sh\n[ \"$1\" = -q ] && shift\nshift\nexec env -i sh -c \"$*\"\n");
+    Command::new("chmod").arg("+x").arg(&ssh).status().expect("chmod");
+    let hosts = write(folder.path(), "hosts.txt", free_addresses(2).join("\n"));
+    let mut command = sawmill();
+    command
+        .current_dir(folder.path())
+        .arg("launch")
+        .arg("--hosts")
+        .arg(&hosts)
+        .arg("--ssh")
+        .arg(format!("{} -q", ssh.display()));
+    command.args(["--", "run", "job.toml", "--out"]).arg(&out).args(["--workers", "1"]);
+    let (code, _, stderr) = run(&mut command);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(model(&whole), model(&out));
+}
+
+/// Two network namespaces with a cable between them, removed at the end.
+struct TwoHosts {
+    names: [String; 2],
+}
+
+impl TwoHosts {
+    /// None where they cannot be made.
+    fn new() -> Option<TwoHosts> {
+        let id = std::process::id() % 10_000;
+        let names = ["a", "b"].map(|side| format!("saw{id}{side}"));
+        let hosts = TwoHosts { names };
+        let ip = |line: String| {
+            Command::new("ip").args(line.split(' ')).output().is_ok_and(|output| output.status.success())
+        };
+        let [a, b] = &hosts.names;
+        let made = ip(format!("netns add {a}"))
+            && ip(format!("netns add {b}"))
+            && ip(format!("link add v{a} netns {a} type veth peer name v{b} netns {b}"))
+            && ip(format!("-n {a} addr add 10.77.9.1/24 dev v{a}"))
+            && ip(format!("-n {b} addr add 10.77.9.2/24 dev v{b}"))
+            && ip(format!("-n {a} link set v{a} up"))
+            && ip(format!("-n {b} link set v{b} up"))
+            && ip(format!("-n {a} link set lo up"))
+            && ip(format!("-n {b} link set lo up"));
+        if !made {
+            eprintln!("skipped: a test on two hosts needs the right to make network namespaces (and `ip`)");
+        }
+        made.then_some(hosts)
+    }
+}
+
+impl Drop for TwoHosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}
+
+#[test]
+fn two_hosts_give_the_same_model() {
+    let Some(hosts) = TwoHosts::new() else { return };
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(60, 80));
+    let job = job(folder.path(), SHORT);
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
+    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    let file = write(folder.path(), "hosts.txt", "10.77.9.1:7701\n10.77.9.2:7701\n");
+    let children = [0, 1].map(|process: usize| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &hosts.names[process], env!("CARGO_BIN_EXE_sawmill"), "run"]).arg(&job);
+        command.arg("--out").arg(&out).arg("--hosts").arg(&file).args([
+            "--process",
+            &process.to_string(),
+            "--workers",
+            "2",
+        ]);
+        command.env("SAWMILL_SECRET", "s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("ip starts")
+    });
+    for (code, stderr) in children.map(end) {
+        assert_eq!(code, 0, "{stderr}");
+    }
+    assert_eq!(model(&whole), model(&out));
+}
+
+#[test]
+fn a_panic_of_one_worker_ends_the_process_with_its_cause() {
+    use sawmill::cluster::engine::{Cluster, end_process_on_panic};
+    const CHILD: &str = "SAWMILL_TEST_PANICS";
+    if std::env::var_os(CHILD).is_some() {
+        end_process_on_panic();
+        let _ = Cluster::local(3).run([0; 32], |worker| {
+            let mut gather = sawmill::cluster::operators::all_gather::AllGather::<u8>::new(worker, "Never");
+            assert!(worker.index() != 1, "worker 1 has had enough");
+            gather.exchange(worker, vec![]);
+        });
+        return;
+    }
+    let this = "topics_job::a_panic_of_one_worker_ends_the_process_with_its_cause";
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", this, "--nocapture"]).env(CHILD, "1").stdout(Stdio::null()).stderr(Stdio::piped());
+    let (code, stderr) = end(command.spawn().expect("this program starts"));
+    assert_eq!(code, 70, "{stderr}");
+    assert!(stderr.contains("worker 1 has had enough"), "{stderr}");
+}
+
+#[test]
 fn when_launch_itself_is_killed_its_processes_stop_with_a_checkpoint() {
     let folder = folder();
     write(folder.path(), "corpus.txt", corpus(100, 200));
