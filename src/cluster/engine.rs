@@ -48,8 +48,8 @@ impl Cluster {
     }
 
     /// Runs `program` on every worker and returns what those of this process return. All processes must come with the
-    /// same `fingerprint`.
-    pub fn run<T, F>(&self, fingerprint: [u8; 32], program: F) -> Result<Vec<T>>
+    /// same `fingerprint`, which is asked for only where there are several.
+    pub fn run<T, F>(&self, fingerprint: impl FnOnce() -> [u8; 32], program: F) -> Result<Vec<T>>
     where
         T: Send + 'static,
         F: Fn(&mut Worker) -> T + Send + Sync + 'static,
@@ -61,7 +61,7 @@ impl Cluster {
             process: self.process,
             addresses: self.hosts.clone(),
             secret: self.secret.clone(),
-            fingerprint,
+            fingerprint: fingerprint(),
             start_within: self.start_within,
         };
         let sockets = mesh.connect()?;
@@ -76,8 +76,11 @@ impl Cluster {
 
 /// The build: a hash of the program itself, since another build may count or draw differently.
 pub fn build_hash() -> [u8; 32] {
-    let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
-    *blake3::hash(&program).as_bytes()
+    let mut hasher = blake3::Hasher::new();
+    if let Ok(program) = std::env::current_exe().and_then(std::fs::File::open) {
+        let _ = hasher.update_reader(program); // what cannot be read is the same nowhere
+    }
+    *hasher.finalize().as_bytes()
 }
 
 /// Waits for the workers of this process.

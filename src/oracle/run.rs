@@ -162,10 +162,13 @@ fn run_watching(plan: &Plan, session: &mut Session) -> Result<u8> {
 fn once(plan: &Plan, title: &str, cluster: &Cluster, progress: &Arc<Progress>) -> Result<Option<Outcome>> {
     let (inputs, pieces) = (Arc::new(plan.inputs.clone()), Arc::new(plan.pieces.clone()));
     let (settings, seed, progress) = (plan.settings.clone(), plan.seed, progress.clone());
-    let results = cluster.run(fingerprint(plan, cluster, false), move |worker| {
-        let counter = Counter::new(settings.clone(), seed);
-        scan(worker, &inputs, &pieces, counter, progress.clone())
-    })?;
+    let results = cluster.run(
+        || fingerprint(plan, cluster, false),
+        move |worker| {
+            let counter = Counter::new(settings.clone(), seed);
+            scan(worker, &inputs, &pieces, counter, progress.clone())
+        },
+    )?;
     Ok(results.into_iter().flatten().next().map(|found| Outcome::new(title, plan, &found)))
 }
 
@@ -180,15 +183,18 @@ fn keep_alive(
     let inputs = Arc::new(plan.inputs.clone());
     let (plan, title, stop) = (plan.clone(), title.to_string(), stop.clone());
     let changed = Mutex::new(changed); // worker 0 is the only one to call it
-    let mark = fingerprint(&plan, cluster, true);
-    cluster.run(mark, move |worker| {
-        let counter = Counter::new(plan.settings.clone(), plan.seed);
-        let memory = Remembered::new(inputs.clone(), counter);
-        watch(worker, &inputs, memory, &stop, |found| {
-            let mut changed = changed.lock().expect("nobody else holds it");
-            changed(Outcome::new(&title, &plan, &found));
-        });
-    })?;
+    let compared = plan.clone();
+    cluster.run(
+        || fingerprint(&compared, cluster, true),
+        move |worker| {
+            let counter = Counter::new(plan.settings.clone(), plan.seed);
+            let memory = Remembered::new(inputs.clone(), counter);
+            watch(worker, &inputs, memory, &stop, |found| {
+                let mut changed = changed.lock().expect("nobody else holds it");
+                changed(Outcome::new(&title, &plan, &found));
+            });
+        },
+    )?;
     Ok(())
 }
 

@@ -60,9 +60,10 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     });
     let started = Instant::now();
     let (job, telling) = (plan.clone(), folder.clone());
-    let results = cluster.run(mesh_fingerprint(plan, session), move |worker| {
-        program(worker, &job, &control, telling.as_deref(), &sweep)
-    });
+    let results = cluster.run(
+        || mesh_fingerprint(plan, session),
+        move |worker| program(worker, &job, &control, telling.as_deref(), &sweep),
+    );
     drop(meter);
     heartbeat.end();
     let mut trained = None;

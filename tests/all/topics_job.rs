@@ -298,11 +298,14 @@ fn a_panic_of_one_worker_ends_the_process_with_its_cause() {
     const CHILD: &str = "SAWMILL_TEST_PANICS";
     if std::env::var_os(CHILD).is_some() {
         end_process_on_panic();
-        let _ = Cluster::local(3).run([0; 32], |worker| {
-            let mut gather = sawmill::cluster::operators::all_gather::AllGather::<u8>::new(worker, "Never");
-            assert!(worker.index() != 1, "worker 1 has had enough");
-            gather.exchange(worker, vec![]);
-        });
+        let _ = Cluster::local(3).run(
+            || [0; 32],
+            |worker| {
+                let mut gather = sawmill::cluster::operators::all_gather::AllGather::<u8>::new(worker, "Never");
+                assert!(worker.index() != 1, "worker 1 has had enough");
+                gather.exchange(worker, vec![]);
+            },
+        );
         return;
     }
     let this = "topics_job::a_panic_of_one_worker_ends_the_process_with_its_cause";
