@@ -41,6 +41,16 @@ impl Rows {
         }
     }
 
+    /// Adds rows that are packed already.
+    pub fn extend_packed(&mut self, words: &[u32]) {
+        self.words.extend_from_slice(words);
+    }
+
+    /// Forgets all rows, and keeps the buffer.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

@@ -167,29 +167,25 @@ impl MergeRows {
             return vec![Arc::new(changes.into_words())];
         }
         let held = std::mem::take(&mut self.to_hold);
-        self.send(Kind::Holds, |packer, to, peers| {
-            held.iter().filter(|&&row| row as usize % peers == to).for_each(|&row| packer.push(row));
-        });
-        self.send(Kind::Changes, |packer, to, peers| {
-            for (row, packed) in rows(changes.words()).filter(|(row, _)| *row as usize % peers == to) {
-                packer.extend_from_slice(&[row, packed.len() as u32]);
-                packer.extend_from_slice(packed);
-            }
-        });
+        let mut held_of: Vec<Vec<u32>> = vec![Vec::new(); self.peers];
+        held.into_iter().for_each(|row| held_of[row as usize % self.peers].push(row));
+        self.send(Kind::Holds, held_of);
+        let mut for_owner: Vec<Vec<u32>> = vec![Vec::new(); self.peers];
+        for (row, packed) in rows(changes.words()) {
+            let words = &mut for_owner[row as usize % self.peers];
+            words.extend_from_slice(&[row, packed.len() as u32]);
+            words.extend_from_slice(packed);
+        }
+        self.send(Kind::Changes, for_owner);
         let next = *self.input.time() + 1;
         self.input.advance_to(next);
         worker.step_or_park_while(None, || self.probe.less_than(&next));
         self.merged.take()
     }
 
-    /// Sends each worker a block of what `pack` has for it.
-    fn send(&mut self, kind: Kind, pack: impl Fn(&mut Vec<u32>, usize, usize)) {
-        for to in 0..self.peers {
-            let mut words = Vec::new();
-            pack(&mut words, to, self.peers);
-            if words.is_empty() {
-                continue;
-            }
+    /// Sends each worker a block of the words that are for it.
+    fn send(&mut self, kind: Kind, words: Vec<Vec<u32>>) {
+        for (to, words) in words.into_iter().enumerate().filter(|(_, words)| !words.is_empty()) {
             let mut block = Block { kind, to: to as u32, from: self.index as u32, words: Arc::new(words) };
             if to != self.index {
                 *self.sent.borrow_mut() += block.length_in_bytes() as u64;
@@ -255,17 +251,20 @@ impl Owner {
             from,
             words: Arc::new(rows.into_words()),
         };
+        let mut one = Rows::default();
         for owned in 0..self.is_changed.len() {
             if !std::mem::take(&mut self.is_changed[owned]) {
                 continue;
             }
             let row = (owned * self.peers + self.index) as u32;
             let cells = &mut self.changes[owned * self.columns..(owned + 1) * self.columns];
+            one.clear();
+            one.begin_row(row);
+            cells.iter().enumerate().for_each(|(column, &change)| one.push(column, change));
+            one.end_row();
             for &holder in &self.holders[owned] {
                 let to = usize::from(holder);
-                packed[to].begin_row(row);
-                cells.iter().enumerate().for_each(|(column, &change)| packed[to].push(column, change));
-                packed[to].end_row();
+                packed[to].extend_packed(one.words());
                 if packed[to].len() >= BLOCK {
                     blocks.push(block(to, std::mem::take(&mut packed[to])));
                 }
