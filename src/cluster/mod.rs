@@ -9,7 +9,7 @@
 //! - `sweep`: the driver of every job that passes over its shards again and again
 //! - `operators/merge_rows`, `rows`: synchronisation of counts, and how changes are packed
 //! - `operators/all_gather`: little records of every worker for every worker
-//! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life
+//! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life; `stop`: being asked to stop
 //! - `watch`: the same, kept alive: tally again whatever changes
 
 pub mod checkpoint;
