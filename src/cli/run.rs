@@ -52,7 +52,10 @@ impl Run {
             let folder = format!("run folder: {}\n", out.display());
             return print(&(plan.describe(&cluster) + &folder)).map(|()| exit::DONE);
         }
-        if self.resume && has_result(&out, &job)? {
+        // Only the leader judges what is there: it may be clearing the folder while the others look.
+        let is_done =
+            || if cluster.is_leader() { has_result(&out, &job) } else { Ok(has_result(&out, &job).unwrap_or(false)) };
+        if self.resume && is_done()? {
             eprintln!("sawmill: this job is done already");
             return print(&format!("{}\n", report_page(&out).display())).map(|()| exit::DONE);
         }

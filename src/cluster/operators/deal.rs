@@ -1,9 +1,9 @@
 //! Handing out pieces of input to whoever is idle, and sharing what one worker reads with those that have nothing.
 //!
 //! Worker 0 deals: a worker that begins with a piece asks for the next one, so that the answer travels meanwhile. When
-//! no piece is left, a worker that has nothing to do is sent to help one that still reads: that worker gives every block for which a helper has room away, and
-//! works on the rest itself. So a large file keeps all workers busy to the end, even one that only a single worker can
-//! read because it is compressed; and with equal workers nothing is copied at all.
+//! no piece is left, a worker that has nothing to do is sent to help one that still reads: that worker gives away every
+//! block for which a helper has room, and works on the rest itself. So a large file keeps all workers busy to the end,
+//! even one that only a single worker can read because it is compressed; and with equal workers nothing is copied at all.
 //!
 //! Who works on what depends on timing. Whatever is made of the blocks must therefore not depend on the worker, which
 //! is so for counts that are added up.
@@ -26,7 +26,7 @@ const ROOM: u32 = 2;
 /// What workers say to each other about the work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message<B> {
-    /// To the dealer: this worker begins with its last piece.
+    /// To the dealer: this worker has begun with the last piece that it was given.
     Ask(usize),
     /// To the dealer: this worker has nothing to do, and knows that there are no more pieces.
     Idle(usize),
