@@ -10,6 +10,7 @@
 //! - `mesh`: strangers, other jobs and missing processes
 //! - `page`: the report in a browser
 //! - `synchronisation`: operators against plain sequential twins
+//! - `lm_job`: language models: the law, killed and resumed, quality, bad input
 //! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
 //!
 //! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.
@@ -21,6 +22,8 @@ mod support;
 mod bad_input;
 #[path = "all/law.rs"]
 mod law;
+#[path = "all/lm_job.rs"]
+mod lm_job;
 #[path = "all/mesh.rs"]
 mod mesh;
 #[path = "all/oracle_job.rs"]

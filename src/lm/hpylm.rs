@@ -48,7 +48,6 @@ struct Test {
     is_unknown: Vec<bool>,
     /// Sum of p over posterior samples.
     sums: Vec<f64>,
-    samples: u32,
 }
 
 /// What a checkpoint keeps of a shard.
@@ -58,7 +57,6 @@ pub struct SavedShard {
     tables: Vec<u32>,
     orders: Vec<u8>,
     sums: Vec<f64>,
-    samples: u32,
 }
 
 /// Figures of test tokens: those of known words and ends of sentences, and those of unknown words.
@@ -100,6 +98,8 @@ pub struct Hpylm {
     censuses: Vec<Census>,
     /// Figures for hyperparameters by shard, of one sweep.
     statistics: Option<(u64, BTreeMap<u32, Vec<f64>>)>,
+    /// The last sweep after which parameters were learned.
+    sweep: u64,
     path: Path,
     scratch: Scratch,
 }
@@ -126,6 +126,7 @@ impl Hpylm {
             loaded: vec![],
             censuses: vec![],
             statistics: None,
+            sweep: 0,
             path: Path::default(),
             scratch: Scratch::default(),
             tree,
@@ -145,14 +146,13 @@ impl Hpylm {
         &self.house.parameters
     }
 
-    /// How many samples the averages are over.
-    pub fn samples(&self) -> u32 {
-        self.tests.values().map(|test| test.samples).max().unwrap_or(0)
-    }
-
     /// Whether the job has one shard, whose counts nobody else changes.
     fn is_alone(&self) -> bool {
         self.plan.schedule.shards == 1
+    }
+
+    fn is_infinite(&self) -> bool {
+        matches!(self.plan.order, Order::Infinite { .. })
     }
 
     /// The lowest own shard of each dish and restaurant.
@@ -239,7 +239,7 @@ impl Hpylm {
                 dish = record.parent;
             }
         }
-        if matches!(self.plan.order, Order::Infinite { .. }) {
+        if self.is_infinite() {
             let mut token = 0;
             for &(leaf, tokens) in &shard.leaves {
                 self.path.find(&self.tree, leaf);
@@ -353,7 +353,7 @@ fn deal(tokens: &Tokens, order: &[u32], leaves: &[u32]) -> (BTreeMap<u32, Shard>
     for (&number, range) in &tokens.test {
         let is_unknown = range.clone().map(|token| tokens.outcome(token) == UNKNOWN).collect();
         let sums = vec![0.0; range.len()];
-        tests.insert(number, Test { leaves: vec![NONE; range.len()], is_unknown, sums, samples: 0 });
+        tests.insert(number, Test { leaves: vec![NONE; range.len()], is_unknown, sums });
     }
     // Which shard each token is of: tokens of a shard are one run.
     let mut runs: Vec<(&Range<usize>, bool, u32)> =
@@ -399,7 +399,7 @@ impl Model for Hpylm {
     fn load_shard(&mut self, number: u32, saved: SavedShard) -> Result<(), String> {
         let tokens: usize = self.tokens(number) as usize;
         let deepest = self.plan.depth();
-        let orders = if matches!(self.plan.order, Order::Infinite { .. }) { tokens } else { 0 };
+        let orders = if self.is_infinite() { tokens } else { 0 };
         let test = self.tests.get(&number).map_or(0, |test| test.leaves.len());
         if saved.orders.len() != orders
             || saved.sums.len() != test
@@ -408,7 +408,7 @@ impl Model for Hpylm {
             return Err(format!("the checkpoint of shard {number} does not fit its {tokens} tokens"));
         }
         if let Some(test) = self.tests.get_mut(&number) {
-            (test.sums, test.samples) = (saved.sums, saved.samples);
+            test.sums = saved.sums;
         }
         let mut shard = self.shards.remove(&number).unwrap_or_default();
         shard.orders = saved.orders;
@@ -427,7 +427,6 @@ impl Model for Hpylm {
             tables,
             orders: self.shards.get(&number).map_or(vec![], |shard| shard.orders.clone()),
             sums: test.map_or(vec![], |test| test.sums.clone()),
-            samples: test.map_or(0, |test| test.samples),
         }
     }
 
@@ -449,7 +448,8 @@ impl Model for Hpylm {
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
         if post.peers() > 1 && self.owners.is_none() && !self.is_alone() {
-            self.owners = Some(Owners::agree(&self.tree, &mut self.homes, post));
+            let has_visits = self.is_infinite();
+            self.owners = Some(Owners::agree(&self.tree, &mut self.homes, has_visits, post));
         }
         self.take_loaded();
         let changes = std::mem::take(&mut self.changes);
@@ -485,6 +485,7 @@ impl Model for Hpylm {
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
+        self.sweep = sweep;
         if !self.plan.learn {
             return;
         }
@@ -504,15 +505,14 @@ impl Model for Hpylm {
 
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
         let Some(mut test) = self.tests.remove(&number) else { return vec![] };
-        let is_sample = self.plan.is_sample(sweep);
-        test.samples += u32::from(is_sample);
+        let (is_sample, samples) = (self.plan.is_sample(sweep), self.plan.samples(sweep));
         let mut held_out = HeldOut::default();
         for token in 0..test.leaves.len() {
             let p = self.probability(test.leaves[token]);
             if is_sample {
                 test.sums[token] += p;
             }
-            let mean = if test.samples > 0 { test.sums[token] / f64::from(test.samples) } else { p };
+            let mean = if samples > 0 { test.sums[token] / samples as f64 } else { p };
             let kind = usize::from(test.is_unknown[token]);
             held_out.last_ln[kind] += ln(p);
             held_out.mean_ln[kind] += ln(mean);
@@ -520,6 +520,12 @@ impl Model for Hpylm {
         }
         self.tests.insert(number, test);
         held_out.figures()
+    }
+
+    /// The number of samples, discounts, strengths.
+    fn snapshot(&self) -> Vec<f64> {
+        let Parameters { discounts, strengths } = &self.house.parameters;
+        [&[self.plan.samples(self.sweep) as f64], discounts.as_slice(), strengths.as_slice()].concat()
     }
 
     fn shared(&self) -> Parameters {

@@ -67,10 +67,13 @@ struct ContextOwner {
 
 impl Owners {
     /// Agrees with the others on who owns what; `homes` are the lowest of this worker's shards, and become those of all.
-    pub fn agree(tree: &Tree, homes: &mut Homes, post: &mut Post<'_>) -> Owners {
+    /// `has_visits`: whether visits are counted (a worker without shards cannot tell from its tree).
+    pub fn agree(tree: &Tree, homes: &mut Homes, has_visits: bool, post: &mut Post<'_>) -> Owners {
         let (peers, depth) = (post.peers(), tree.depth());
         let mut outcomes = OutcomeOwner::new(post.exchange(dish_paths(tree, peers)), depth);
-        outcomes.tree.visits = vec![Visits::default(); if tree.visits.is_empty() { 0 } else { outcomes.told.len() }];
+        if has_visits {
+            outcomes.tree.visits = vec![Visits::default(); outcomes.tree.restaurants.len()];
+        }
 
         let mut dishes = vec![vec![]; peers];
         let mut place_of_dish = vec![0; tree.dishes.len()];
