@@ -99,3 +99,20 @@ pub fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize>
     }
     Ok(filled)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_hashed_in_pieces_as_if_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for length in [0, 1, 1 << 16, (1 << 16) + 1, 200_000] {
+            let bytes: Vec<u8> = (0..length).map(|i| (i * 7 % 251) as u8).collect();
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(content_hash(&path).unwrap(), xxhash_rust::xxh3::xxh3_64(&bytes), "{length} bytes");
+        }
+        assert!(content_hash(&folder.path().join("none")).is_err());
+    }
+}
