@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! shards of w: load, or draw    ->  counts: exchanged, merged
-//! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/merge_rows.rs)
+//! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/merge_rows.rs, route.rs)
 //!         statistics of shards  ->  in shard order, to everybody    (operators/all_gather.rs) -> hyperparameters
 //!         evaluate, checkpoint, stop: at the same sweep for all
 //! ```
@@ -30,6 +30,7 @@ use super::checkpoint::{Checkpoints, Part};
 use super::heartbeat::Heartbeat;
 use super::operators::all_gather::AllGather;
 use super::operators::merge_rows::MergeRows;
+use super::operators::route::Route;
 use super::rows::Rows;
 use crate::error::{Error, Result};
 
@@ -41,8 +42,11 @@ pub trait Model {
     /// What all workers share beside the counts: hyperparameters.
     type Shared: Serialize + DeserializeOwned;
 
-    /// Rows and columns of the table of counts, and the rows that this worker wants to hear of.
-    fn table(&self) -> (u32, usize, Vec<u32>);
+    /// Rows and columns of the table of counts, and the rows that this worker wants to hear of: for models whose counts
+    /// simply add up, by [`Post::merge`].
+    fn table(&self) -> Option<(u32, usize, Vec<u32>)> {
+        None
+    }
 
     /// Draws the latent variables of a shard for the first time.
     fn draw_shard(&mut self, number: u32);
@@ -58,11 +62,9 @@ pub trait Model {
     /// Passes over a shard for each of `sweeps`, notes what it changed, and returns the counts to where they were.
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>);
 
-    /// What was noted since the last call, of all shards together.
-    fn take_changes(&mut self) -> Rows;
-
-    /// Takes the changes of all workers, packed.
-    fn apply(&mut self, changes: &[u32]);
+    /// Gives what the own shards have noted since the last call, and takes what those of all workers have. Everybody is
+    /// called, the same number of times.
+    fn synchronise(&mut self, post: &mut Post<'_>);
 
     /// What [`Model::learn`] needs of a shard after a synchronisation. Sums of integers are exact in floats.
     fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64>;
@@ -78,6 +80,35 @@ pub trait Model {
 
     /// Tokens of a shard, for speed.
     fn tokens(&self, number: u32) -> u64;
+}
+
+/// A worker's way to the others, in a synchronisation.
+pub struct Post<'a> {
+    worker: &'a mut Worker,
+    merge: &'a mut Option<MergeRows>,
+    route: &'a mut Route,
+}
+
+impl Post<'_> {
+    /// This worker's number.
+    pub fn index(&self) -> usize {
+        self.worker.index()
+    }
+
+    /// How many workers there are.
+    pub fn peers(&self) -> usize {
+        self.worker.peers()
+    }
+
+    /// Gives changes of the table, and returns those of all workers to the rows held, as blocks of packed rows.
+    pub fn merge(&mut self, changes: Rows) -> Vec<Arc<Vec<u32>>> {
+        self.merge.as_mut().expect("the model has a table").exchange(self.worker, changes)
+    }
+
+    /// Sends each worker a letter, and returns the letters of all to this one, by sender.
+    pub fn exchange(&mut self, letters: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+        self.route.exchange(self.worker, letters)
+    }
 }
 
 /// When what is done.
@@ -116,6 +147,8 @@ pub struct Round {
     /// Seconds of the synchronisation, waiting for slower workers not counted.
     pub sync_seconds: f64,
     pub sync_bytes: u64,
+    /// Seconds of learning hyperparameters, on this worker.
+    pub learn_seconds: f64,
     /// Sum over shards of what the model evaluated; empty where it was not evaluated.
     pub evaluation: Vec<f64>,
     /// Sum over shards of the statistics.
@@ -165,7 +198,9 @@ pub fn train<M: Model>(
         let mut round = Round { sweep: next, sweeps: next - sweep, ..Round::default() };
         let report = driver.sweep_and_merge(worker, sweep..next);
         sweep = next;
+        let learning = Instant::now();
         round.statistics = driver.learn(worker, sweep);
+        round.learn_seconds = learning.elapsed().as_secs_f64();
         if is_due(sweep, schedule.evaluate_every) || is_last {
             round.evaluation = driver.evaluate(worker, sweep);
         }
@@ -195,7 +230,8 @@ struct Driver<'a, M: Model> {
     model: M,
     control: &'a Control,
     mine: Vec<u32>,
-    merge: MergeRows,
+    merge: Option<MergeRows>,
+    route: Route,
     figures: AllGather<Vec<f64>>,
     reports: AllGather<Report>,
     choices: AllGather<Option<u64>>,
@@ -205,12 +241,13 @@ struct Driver<'a, M: Model> {
 impl<'a, M: Model> Driver<'a, M> {
     fn new(worker: &mut Worker, model: M, schedule: &Schedule, control: &'a Control) -> Driver<'a, M> {
         let (index, peers) = (worker.index() as u32, worker.peers() as u32);
-        let (row_count, columns, held) = model.table();
+        let table = model.table();
         Driver {
             model,
             control,
             mine: (0..schedule.shards).filter(|shard| shard % peers == index).collect(),
-            merge: MergeRows::new(worker, row_count, columns, held),
+            merge: table.map(|(row_count, columns, held)| MergeRows::new(worker, row_count, columns, held)),
+            route: Route::new(worker),
             figures: AllGather::new(worker, "Figures"),
             reports: AllGather::new(worker, "Reports"),
             choices: AllGather::new(worker, "Choices"),
@@ -234,8 +271,8 @@ impl<'a, M: Model> Driver<'a, M> {
             self.model.set_shared(read_part(&self.control.checkpoints, sweep, SHARED)?);
         }
         self.mine.iter().for_each(|&number| self.model.count_shard(number));
-        self.exchange_changes(worker);
-        self.merge.take_sent_bytes();
+        self.synchronise(worker);
+        self.take_sent_bytes();
         Ok(start.unwrap_or(0))
     }
 
@@ -254,9 +291,13 @@ impl<'a, M: Model> Driver<'a, M> {
         self.choices.exchange(worker, vec![(index, choice)]).first().and_then(|(_, sweep)| *sweep)
     }
 
-    fn exchange_changes(&mut self, worker: &mut Worker) {
-        let changes = self.model.take_changes();
-        self.merge.exchange(worker, changes).iter().for_each(|block| self.model.apply(block));
+    fn synchronise(&mut self, worker: &mut Worker) {
+        self.model.synchronise(&mut Post { worker, merge: &mut self.merge, route: &mut self.route });
+    }
+
+    /// Bytes that this worker has sent in synchronisations since the last call.
+    fn take_sent_bytes(&mut self) -> u64 {
+        self.merge.as_mut().map_or(0, MergeRows::take_sent_bytes) + self.route.take_sent_bytes()
     }
 
     /// Sweeps over the own shards and merges what all have changed.
@@ -268,14 +309,14 @@ impl<'a, M: Model> Driver<'a, M> {
         }
         let sweep_seconds = began.elapsed().as_secs_f64();
         self.control.heartbeat.waits();
-        self.exchange_changes(worker);
+        self.synchronise(worker);
         let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
         Report {
             stop: false,
             tokens: tokens * (sweeps.end - sweeps.start),
             sweep_seconds,
             sync_seconds: began.elapsed().as_secs_f64() - sweep_seconds,
-            sync_bytes: self.merge.take_sent_bytes(),
+            sync_bytes: self.take_sent_bytes(),
         }
     }
 

@@ -1,19 +1,24 @@
 //! From a job file to a plan, and the folder that a run leaves behind.
 //!
+//! - `corpus`: which text is read, and how it becomes words
 //! - `file`: reading job files: `--set`, `${NAME}`, unknown keys
 //! - `folder`: the run folder, its lock, and writing files that are whole or absent
 //! - `manifest`: what a run says of itself: state, versions, seed, inputs
 //! - `model_file`: the file `model` of a run folder
 //! - `session`: one run: its workers, its folder, and what is said of it there
+//! - `training`: what jobs that are trained by sweeps have in common
 
+pub mod corpus;
 pub mod file;
 pub mod folder;
 pub mod manifest;
 pub mod model_file;
 pub mod session;
+pub mod training;
 
 use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
+use crate::lm::{self, job::LmJob};
 use crate::oracle::{self, job::OracleJob};
 use crate::topics::{self, job::TopicsJob};
 use file::Document;
@@ -24,10 +29,11 @@ use session::Session;
 pub enum Job {
     Oracle(OracleJob),
     Topics(Box<TopicsJob>),
+    Lm(Box<LmJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle", "topics"];
+const KINDS: &[&str] = &["oracle", "topics", "lm"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -36,6 +42,7 @@ impl Job {
         match document.kind() {
             Some("oracle") => Ok(Job::Oracle(document.read_job::<OracleJob>()?.with_whole_paths(document))),
             Some("topics") => Ok(Job::Topics(Box::new(document.read_job::<TopicsJob>()?.with_whole_paths(document)))),
+            Some("lm") => Ok(Job::Lm(Box::new(document.read_job::<LmJob>()?.with_whole_paths(document)))),
             Some(other) => match file::nearest(other, KINDS) {
                 Some(known) => refuse(format!("kind = \"{other}\" is not known; did you mean \"{known}\"?")),
                 None => refuse(format!("kind = \"{other}\" is not known; kinds are: {}", KINDS.join(", "))),
@@ -49,6 +56,7 @@ impl Job {
         match self {
             Job::Oracle(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
             Job::Topics(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
+            Job::Lm(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
         }
     }
 
@@ -57,6 +65,7 @@ impl Job {
         match self {
             Job::Oracle(job) => Ok(Plan::Oracle(job.plan(document)?)),
             Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),
+            Job::Lm(job) => Ok(Plan::Lm(Box::new(job.plan(document)?))),
         }
     }
 
@@ -65,6 +74,7 @@ impl Job {
         let text = match self {
             Job::Oracle(job) => toml::to_string_pretty(job),
             Job::Topics(job) => toml::to_string_pretty(job),
+            Job::Lm(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
     }
@@ -83,6 +93,7 @@ pub struct Header<'a> {
 pub enum Plan {
     Oracle(oracle::job::Plan),
     Topics(Box<topics::job::Plan>),
+    Lm(Box<lm::job::Plan>),
 }
 
 impl Plan {
@@ -91,6 +102,7 @@ impl Plan {
         match self {
             Plan::Oracle(plan) => plan.describe(cluster),
             Plan::Topics(plan) => plan.describe(cluster),
+            Plan::Lm(plan) => plan.describe(cluster),
         }
     }
 
@@ -99,6 +111,7 @@ impl Plan {
         match self {
             Plan::Oracle(plan) => oracle::run::run(plan, session),
             Plan::Topics(plan) => topics::run::run(plan, session),
+            Plan::Lm(plan) => lm::run::run(plan, session),
         }
     }
 }

@@ -55,6 +55,63 @@ pub fn beta_ln(a: f64, b: f64, rng: &mut impl Rng) -> f64 {
     ln(x) - ln(x + y)
 }
 
+/// A draw from Beta(`a`, `b`).
+pub fn beta(a: f64, b: f64, rng: &mut impl Rng) -> f64 {
+    let (x, y) = (gamma(a, rng), gamma(b, rng));
+    x / (x + y)
+}
+
+/// How often a coin that shows heads with probability `p` shows them in `n` throws.
+///
+/// While there are many, they are halved: the k-th smallest of n uniform numbers is Beta(k, n + 1 - k), and whichever side
+/// of it `p` lies on, one part is decided (Devroye 1986, X.4.3). A few are counted off by their gaps.
+pub fn binomial(mut n: u64, mut p: f64, rng: &mut impl Rng) -> u64 {
+    let mut heads = 0;
+    while n > 0 && p > 0.0 {
+        if p >= 1.0 {
+            return heads + n;
+        }
+        if n as f64 * p.min(1.0 - p) < 12.0 {
+            return heads + if p <= 0.5 { count_off(n, p, rng) } else { n - count_off(n, 1.0 - p, rng) };
+        }
+        let middle = n / 2 + 1;
+        let at = beta(middle as f64, (n + 1 - middle) as f64, rng);
+        if at <= p {
+            heads += middle;
+            n -= middle;
+            p = ((p - at) / (1.0 - at)).min(1.0);
+        } else {
+            n = middle - 1;
+            p = (p / at).min(1.0);
+        }
+    }
+    heads
+}
+
+/// A binomial draw for p <= 1/2, by the gaps between heads.
+fn count_off(n: u64, p: f64, rng: &mut impl Rng) -> u64 {
+    if n <= 4 {
+        return (0..n).filter(|_| unit(rng) < p).count() as u64;
+    }
+    let (mut heads, mut thrown) = (0, 0);
+    loop {
+        thrown += geometric(p, rng).saturating_add(1);
+        if thrown > n {
+            return heads;
+        }
+        heads += 1;
+    }
+}
+
+/// Tails before the first heads, for 0 < p <= 1; at most 2^62.
+pub fn geometric(p: f64, rng: &mut impl Rng) -> u64 {
+    if p >= 1.0 {
+        return 0;
+    }
+    let tails = ln(1.0 - unit(rng)) / libm::log1p(-p);
+    tails.min((1u64 << 62) as f64) as u64
+}
+
 /// A draw from Dirichlet(`weights`), written over `weights`.
 pub fn dirichlet(weights: &mut [f64], rng: &mut impl Rng) {
     let mut sum = 0.0;

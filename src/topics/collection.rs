@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use timely::worker::Worker;
 
-use super::job::{Plan, Test};
+use super::job::Plan;
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
 use crate::corpus::diagnostic::Problem;
@@ -17,6 +17,7 @@ use crate::corpus::documents::{RawDocument, read_documents};
 use crate::corpus::hold_out::Candidate;
 use crate::corpus::shard::shards;
 use crate::corpus::vocabulary::{Occurrences, UNKNOWN, Vocabulary};
+use crate::job::corpus::Test;
 
 /// Problems that are kept of a file.
 const KEPT_PROBLEMS: usize = 20;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
 use crate::corpus::documents::Format;
-use crate::corpus::hold_out::HoldOut;
 use crate::corpus::open;
 use crate::corpus::text::Encoding;
 use crate::corpus::tokens::Tokenisation;
 use crate::error::{Error, Result};
-use crate::job::file::{self, Document};
+use crate::job::corpus::{Corpus, CorpusSettings, Test};
+use crate::job::file::Document;
 
 /// The job file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,36 +42,6 @@ impl Default for TopicsJob {
             sampler: SamplerSettings::default(),
             evaluation: EvaluationSettings::default(),
             checkpoint: CheckpointSettings::default(),
-        }
-    }
-}
-
-/// What is read, and how text becomes words.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CorpusSettings {
-    pub train: Vec<String>,
-    /// A list of files, or `{ hold_out = 30, by = "category" }`.
-    pub test: toml::Value,
-    pub format: Format,
-    pub encoding: Encoding,
-    pub lowercase: bool,
-    /// What numbers become; "" keeps them.
-    pub numbers: String,
-    /// Words that are rarer, over training and test, become unknown; so do words of the test set alone.
-    pub min_count: u64,
-}
-
-impl Default for CorpusSettings {
-    fn default() -> CorpusSettings {
-        CorpusSettings {
-            train: vec![],
-            test: toml::Value::Array(vec![]),
-            format: Format::default(),
-            encoding: Encoding::default(),
-            lowercase: false,
-            numbers: String::new(),
-            min_count: 1,
         }
     }
 }
@@ -144,13 +114,6 @@ impl Default for CheckpointSettings {
     }
 }
 
-/// Where test documents come from.
-#[derive(Clone, Debug)]
-pub enum Test {
-    Files,
-    HoldOut(HoldOut),
-}
-
 /// The job, resolved.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -171,12 +134,7 @@ pub struct Plan {
 impl TopicsJob {
     /// The same job with paths that do not depend on where its file lies.
     pub fn with_whole_paths(mut self, document: &Document) -> TopicsJob {
-        self.corpus.train.iter_mut().for_each(|path| *path = document.whole_path(path));
-        for path in self.corpus.test.as_array_mut().into_iter().flatten() {
-            if let toml::Value::String(path) = path {
-                *path = document.whole_path(path);
-            }
-        }
+        self.corpus.make_paths_whole(document);
         if !self.out.is_empty() {
             self.out = document.whole_path(&self.out);
         }
@@ -196,30 +154,17 @@ impl TopicsJob {
         )?;
         require(self.evaluation.particles > 0, "evaluation.particles is 0; it has to be at least 1")?;
         require(self.evaluation.resample > 0, "evaluation.resample is 0; it has to be at least 1")?;
-        require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
-        let tokenisation = Tokenisation { lowercase: self.corpus.lowercase, numbers: self.corpus.numbers.clone() };
-        tokenisation.check().map_err(|e| refuse(format!("corpus.numbers: {e}")))?;
-        let mut files = expand_all(document, &self.corpus.train)?;
-        let training_files = files.len();
-        let test = match &self.corpus.test {
-            toml::Value::Array(list) => {
-                let names: Option<Vec<String>> = list.iter().map(|item| item.as_str().map(str::to_string)).collect();
-                let names =
-                    names.ok_or_else(|| refuse("corpus.test has entries that are not file names".to_string()))?;
-                files.extend(expand_all(document, &names)?);
-                Test::Files
-            }
-            table => Test::HoldOut(document.read(table, "corpus.test")?),
-        };
+        let Corpus { files, training_files, test, format, encoding, tokenisation, min_count } =
+            self.corpus.resolve(document)?;
         Ok(Plan {
             seed: self.seed,
             files,
             training_files,
             test,
-            format: self.corpus.format,
-            encoding: self.corpus.encoding,
+            format,
+            encoding,
             tokenisation,
-            min_count: self.corpus.min_count,
+            min_count,
             model: self.model.clone(),
             evaluation: self.evaluation,
             schedule: Schedule {
@@ -231,20 +176,6 @@ impl TopicsJob {
             },
         })
     }
-}
-
-fn expand_all(document: &Document, patterns: &[String]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for pattern in patterns {
-        for path in file::expand(document.folder(), pattern)? {
-            let metadata = std::fs::metadata(&path).map_err(|e| Error::input(&path, e))?;
-            if metadata.is_dir() {
-                return Err(Error::input(&path, "is a folder: name the files in it, such as \"folder/*\""));
-            }
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 impl Plan {

@@ -15,7 +15,7 @@ use super::prior::{Prior, PriorStatistics};
 use super::sampler::Sampler;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::rows::{Rows, entries, rows};
-use crate::cluster::sweep::Model;
+use crate::cluster::sweep::{Model, Post};
 
 /// Stands for words that this worker does not hold.
 const NOT_HELD: u32 = u32::MAX;
@@ -113,6 +113,41 @@ impl Lda {
             false => merged(&self.pending.changes, &delta.changes),
         };
     }
+
+    /// What the own shards have noted, packed.
+    fn take_changes(&mut self) -> Rows {
+        let mut packed = Rows::default();
+        for row in self.pending.changes.chunk_by(|a, b| a.row == b.row) {
+            packed.begin_row(self.ids[row[0].row as usize]);
+            row.iter().for_each(|change| packed.push(usize::from(change.topic), change.by));
+            packed.end_row();
+        }
+        packed.begin_row(self.row_of.len() as u32);
+        for (topic, &change) in self.pending.totals.iter().enumerate() {
+            packed.push(topic, change as i32);
+        }
+        packed.end_row();
+        self.pending.changes.clear();
+        self.pending.totals.fill(0);
+        packed
+    }
+
+    /// Takes the changes of all workers, packed.
+    fn apply(&mut self, changes: &[u32]) {
+        let totals_row = self.row_of.len() as u32;
+        for (id, packed) in rows(changes) {
+            if id == totals_row {
+                let mut totals = vec![0; self.settings.topics];
+                entries(packed).for_each(|(topic, change)| totals[topic] += i64::from(change));
+                self.counts.apply_totals(&totals);
+            } else {
+                let row = self.row_of[id as usize];
+                self.scratch.clear();
+                self.scratch.extend(entries(packed).map(|(topic, by)| Change { row, topic: topic as u16, by }));
+                self.counts.apply(&self.scratch);
+            }
+        }
+    }
 }
 
 /// Two lists of changes, sorted by row and topic, as one.
@@ -150,9 +185,9 @@ impl Model for Lda {
     type Saved = Vec<u16>;
     type Shared = Prior;
 
-    fn table(&self) -> (u32, usize, Vec<u32>) {
+    fn table(&self) -> Option<(u32, usize, Vec<u32>)> {
         let totals = self.row_of.len() as u32;
-        (totals + 1, self.settings.topics, self.ids.iter().copied().chain([totals]).collect())
+        Some((totals + 1, self.settings.topics, self.ids.iter().copied().chain([totals]).collect()))
     }
 
     fn draw_shard(&mut self, number: u32) {
@@ -203,37 +238,9 @@ impl Model for Lda {
         self.note(delta);
     }
 
-    fn take_changes(&mut self) -> Rows {
-        let mut packed = Rows::default();
-        for row in self.pending.changes.chunk_by(|a, b| a.row == b.row) {
-            packed.begin_row(self.ids[row[0].row as usize]);
-            row.iter().for_each(|change| packed.push(usize::from(change.topic), change.by));
-            packed.end_row();
-        }
-        packed.begin_row(self.row_of.len() as u32);
-        for (topic, &change) in self.pending.totals.iter().enumerate() {
-            packed.push(topic, change as i32);
-        }
-        packed.end_row();
-        self.pending.changes.clear();
-        self.pending.totals.fill(0);
-        packed
-    }
-
-    fn apply(&mut self, changes: &[u32]) {
-        let totals_row = self.row_of.len() as u32;
-        for (id, packed) in rows(changes) {
-            if id == totals_row {
-                let mut totals = vec![0; self.settings.topics];
-                entries(packed).for_each(|(topic, change)| totals[topic] += i64::from(change));
-                self.counts.apply_totals(&totals);
-            } else {
-                let row = self.row_of[id as usize];
-                self.scratch.clear();
-                self.scratch.extend(entries(packed).map(|(topic, by)| Change { row, topic: topic as u16, by }));
-                self.counts.apply(&self.scratch);
-            }
-        }
+    fn synchronise(&mut self, post: &mut Post<'_>) {
+        let changes = self.take_changes();
+        post.merge(changes).iter().for_each(|block| self.apply(block));
     }
 
     /// The statistics of the prior, then ln p(z) of the shard.

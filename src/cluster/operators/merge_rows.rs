@@ -9,90 +9,25 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use timely::Accountable;
-use timely::communication::Push;
 use timely::container::{CapacityContainerBuilder, NoopBuilder};
+use timely::dataflow::channels::ContainerBytes;
 use timely::dataflow::channels::pact::DistributorPact;
-use timely::dataflow::channels::pushers::exchange::Distributor;
-use timely::dataflow::channels::{ContainerBytes, Message};
 use timely::dataflow::operators::{Capability, Operator, Probe};
 use timely::dataflow::{InputHandle, ProbeHandle};
 use timely::worker::Worker;
 
+use super::block::{Block, ByReceiver};
 use crate::cluster::rows::{Rows, entries, rows};
 
 /// Packed words in one block: large enough to be worth sending, small enough that buffers stay small.
 const BLOCK: usize = 1 << 15;
 
-/// One message: packed rows for one worker, or rows that a worker holds.
-#[derive(Clone, Default)]
-struct Block {
-    kind: Kind,
-    to: u32,
-    from: u32,
-    words: Arc<Vec<u32>>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-#[repr(u32)]
-enum Kind {
-    #[default]
-    Nothing = 0,
-    /// The words are rows that the sender holds.
-    Holds = 1,
-    /// The words are packed changes.
-    Changes = 2,
-}
-
-impl Accountable for Block {
-    fn record_count(&self) -> i64 {
-        i64::from(self.kind != Kind::Nothing)
-    }
-}
-
-/// On the wire: kind, receiver, sender, number of words, the words, filled up to eight bytes; little-endian.
-impl ContainerBytes for Block {
-    fn from_bytes(bytes: timely::bytes::arc::Bytes) -> Block {
-        let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("4 bytes"));
-        let kind = match word(0) {
-            1 => Kind::Holds,
-            2 => Kind::Changes,
-            _ => Kind::Nothing,
-        };
-        let words = bytes[16..16 + 4 * word(3) as usize].chunks_exact(4);
-        let words = words.map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes"))).collect();
-        Block { kind, to: word(1), from: word(2), words: Arc::new(words) }
-    }
-
-    fn length_in_bytes(&self) -> usize {
-        (16 + 4 * self.words.len()).next_multiple_of(8)
-    }
-
-    fn into_bytes<W: Write>(&self, writer: &mut W) {
-        let header = [self.kind as u32, self.to, self.from, self.words.len() as u32];
-        let filling = self.length_in_bytes() - 16 - 4 * self.words.len();
-        let mut bytes = Vec::with_capacity(self.length_in_bytes());
-        header.iter().chain(self.words.iter()).for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        bytes.resize(bytes.len() + filling, 0);
-        writer.write_all(&bytes).expect("timely's buffer takes what it was asked to");
-    }
-}
-
-/// Sends a block to the worker that it names.
-struct ByReceiver;
-
-impl Distributor<Block> for ByReceiver {
-    fn partition<T: Clone, P: Push<Message<T, Block>>>(&mut self, block: &mut Block, time: &T, pushers: &mut [P]) {
-        let to = block.to as usize;
-        Message::push_at(block, time.clone(), &mut pushers[to]);
-    }
-
-    fn flush<T: Clone, P: Push<Message<T, Block>>>(&mut self, _: &T, _: &mut [P]) {}
-}
+/// What the words of a block are: rows that the sender holds, or packed changes.
+const HOLDS: u32 = 1;
+const CHANGES: u32 = 2;
 
 /// One worker's end of the synchronisation.
 pub struct MergeRows {
@@ -169,14 +104,14 @@ impl MergeRows {
         let held = std::mem::take(&mut self.to_hold);
         let mut held_of: Vec<Vec<u32>> = vec![Vec::new(); self.peers];
         held.into_iter().for_each(|row| held_of[row as usize % self.peers].push(row));
-        self.send(Kind::Holds, held_of);
+        self.send(HOLDS, held_of);
         let mut for_owner: Vec<Vec<u32>> = vec![Vec::new(); self.peers];
         for (row, packed) in rows(changes.words()) {
             let words = &mut for_owner[row as usize % self.peers];
             words.extend_from_slice(&[row, packed.len() as u32]);
             words.extend_from_slice(packed);
         }
-        self.send(Kind::Changes, for_owner);
+        self.send(CHANGES, for_owner);
         let next = *self.input.time() + 1;
         self.input.advance_to(next);
         worker.step_or_park_while(None, || self.probe.less_than(&next));
@@ -184,7 +119,7 @@ impl MergeRows {
     }
 
     /// Sends each worker a block of the words that are for it.
-    fn send(&mut self, kind: Kind, words: Vec<Vec<u32>>) {
+    fn send(&mut self, kind: u32, words: Vec<Vec<u32>>) {
         for (to, words) in words.into_iter().enumerate().filter(|(_, words)| !words.is_empty()) {
             let mut block = Block { kind, to: to as u32, from: self.index as u32, words: Arc::new(words) };
             if to != self.index {
@@ -219,8 +154,7 @@ impl Owner {
 
     fn hear(&mut self, block: &Block) {
         match block.kind {
-            Kind::Nothing => {}
-            Kind::Holds => {
+            HOLDS => {
                 for &row in block.words.iter() {
                     let holders = &mut self.holders[row as usize / self.peers];
                     let from = block.from as u16;
@@ -229,7 +163,7 @@ impl Owner {
                     }
                 }
             }
-            Kind::Changes => {
+            _ => {
                 for (row, packed) in rows(&block.words) {
                     let owned = row as usize / self.peers;
                     self.is_changed[owned] = true;
@@ -245,12 +179,8 @@ impl Owner {
         let mut blocks = Vec::new();
         let mut packed: Vec<Rows> = vec![Rows::default(); self.peers];
         let from = self.index as u32;
-        let block = |to: usize, rows: Rows| Block {
-            kind: Kind::Changes,
-            to: to as u32,
-            from,
-            words: Arc::new(rows.into_words()),
-        };
+        let block =
+            |to: usize, rows: Rows| Block { kind: CHANGES, to: to as u32, from, words: Arc::new(rows.into_words()) };
         let mut one = Rows::default();
         for owned in 0..self.is_changed.len() {
             if !std::mem::take(&mut self.is_changed[owned]) {

@@ -1,0 +1,532 @@
+//! The hierarchical Pitman-Yor language model, as a model of the sweep driver.
+//!
+//! ```text
+//! G_h ~ PYP(a_|h|, b_|h|, G_h')      h' is h without its farthest word; below the empty context, all words are equal
+//! w_i ~ G_h, h the words before       (fixed order)
+//! n_i by stopping on the way down, w_i ~ G_h, h the n_i words before       (infinite order, `restaurant::order`)
+//! ```
+//!
+//! A sweep takes every token out of its restaurant and seats it again. Tokens with the same context and word are alike,
+//! so a shard is a list of distinct n-grams with counts, in the order of the tree: its parents' counts stay in the cache.
+//!
+//! **What is exact and what is not.** With one shard, this is the Gibbs sampler. With several, a shard is a run of
+//! sentences; how often each n-gram occurs is exact at every moment, and so are the tokens' orders. Tables are shared:
+//! every shard opens and closes them against the counts as they stood at the last synchronisation and its own changes,
+//! and the sums are then set right ([`crate::restaurant::merge`]). `scripts/results` has what that costs in perplexity.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::job::{Order, Plan};
+use super::text::{Symbols, Tokens};
+use crate::cluster::rng::{Generator, Purpose, generator};
+use crate::cluster::sweep::{Model, Post};
+use crate::corpus::vocabulary::UNKNOWN;
+use crate::math::ln;
+use crate::restaurant::merge::{Change, Marks};
+use crate::restaurant::order::{self, Scratch};
+use crate::restaurant::owners::{Homes, NOWHERE, Owners};
+use crate::restaurant::parameters::{Census, Parameters, Sums};
+use crate::restaurant::seating::{House, Path};
+use crate::restaurant::tree::{NONE, Paths, Planted, Tree, Visits};
+
+/// The tokens of a shard.
+#[derive(Debug, Default)]
+struct Shard {
+    /// Distinct n-grams as dishes of whole contexts, and how many tokens each is, in the order of contexts.
+    leaves: Vec<(u32, u32)>,
+    /// The order of each token less one, where tokens have their own: those of the first n-gram first.
+    orders: Vec<u8>,
+}
+
+/// The test tokens of a shard, in the order of the text.
+#[derive(Debug, Default)]
+struct Test {
+    leaves: Vec<u32>,
+    is_unknown: Vec<bool>,
+    /// Sum of p over posterior samples.
+    sums: Vec<f64>,
+    samples: u32,
+}
+
+/// What a checkpoint keeps of a shard.
+#[derive(Serialize, Deserialize)]
+pub struct SavedShard {
+    /// Tables of the dishes whose home the shard is, by number.
+    tables: Vec<u32>,
+    orders: Vec<u8>,
+    sums: Vec<f64>,
+    samples: u32,
+}
+
+/// Figures of test tokens: those of known words and ends of sentences, and those of unknown words.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HeldOut {
+    /// Sum of ln p by the last sample.
+    pub last_ln: [f64; 2],
+    /// Sum of ln of the mean of p over the samples so far.
+    pub mean_ln: [f64; 2],
+    pub tokens: [f64; 2],
+}
+
+impl HeldOut {
+    fn figures(&self) -> Vec<f64> {
+        [self.last_ln, self.mean_ln, self.tokens].concat()
+    }
+
+    pub fn from_figures(figures: &[f64]) -> Option<HeldOut> {
+        let pair = |at: usize| Some([*figures.get(at)?, *figures.get(at + 1)?]);
+        Some(HeldOut { last_ln: pair(0)?, mean_ln: pair(2)?, tokens: pair(4)? })
+    }
+}
+
+pub struct Hpylm {
+    plan: Plan,
+    tree: Tree,
+    house: House,
+    shards: BTreeMap<u32, Shard>,
+    tests: BTreeMap<u32, Test>,
+    /// Tables by dish at the last synchronisation; empty where there is one shard alone.
+    base: Vec<u32>,
+    homes: Homes,
+    owners: Option<Owners>,
+    marks: Marks,
+    /// What the own shards have changed.
+    changes: Vec<Change>,
+    /// Tables by shard from a checkpoint, until it is known which dishes they are of.
+    loaded: Vec<(u32, Vec<u32>)>,
+    /// Figures for hyperparameters by shard, of one sweep.
+    statistics: Option<(u64, BTreeMap<u32, Vec<f64>>)>,
+    path: Path,
+    scratch: Scratch,
+}
+
+impl Hpylm {
+    /// The model of a worker with these tokens.
+    pub fn new(plan: &Plan, symbols: Symbols, tokens: Tokens) -> Hpylm {
+        let Planted { mut tree, order, leaves } = Tree::plant(&tokens);
+        if matches!(plan.order, Order::Infinite { .. }) {
+            tree.visits = vec![Visits::default(); tree.restaurants.len()];
+        }
+        let (shards, tests) = deal(&tokens, &order, &leaves);
+        let parameters = Parameters::new(plan.depth(), plan.discount, plan.strength);
+        let mut model = Hpylm {
+            plan: plan.clone(),
+            house: House::new(parameters, 1.0 / f64::from(symbols.outcomes())),
+            shards,
+            tests,
+            base: vec![],
+            homes: Homes::default(),
+            owners: None,
+            marks: Marks::default(),
+            changes: vec![],
+            loaded: vec![],
+            statistics: None,
+            path: Path::default(),
+            scratch: Scratch::default(),
+            tree,
+        };
+        if !model.is_alone() {
+            model.base = vec![0; model.tree.dishes.len()];
+            model.homes = model.lowest_shards();
+        }
+        model
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub fn parameters(&self) -> &Parameters {
+        &self.house.parameters
+    }
+
+    /// How many samples the averages are over.
+    pub fn samples(&self) -> u32 {
+        self.tests.values().map(|test| test.samples).max().unwrap_or(0)
+    }
+
+    /// Whether the job has one shard, whose counts nobody else changes.
+    fn is_alone(&self) -> bool {
+        self.plan.schedule.shards == 1
+    }
+
+    /// The lowest own shard of each dish and restaurant.
+    fn lowest_shards(&self) -> Homes {
+        let mut homes = Homes {
+            dishes: vec![NOWHERE; self.tree.dishes.len()],
+            restaurants: vec![NOWHERE; self.tree.restaurants.len()],
+        };
+        for (&number, shard) in &self.shards {
+            for &(leaf, _) in &shard.leaves {
+                let mut dish = leaf;
+                while dish != NONE && homes.dishes[dish as usize] == NOWHERE {
+                    homes.dishes[dish as usize] = number as u16;
+                    let record = self.tree.dishes[dish as usize];
+                    let home = &mut homes.restaurants[record.restaurant as usize];
+                    *home = (*home).min(number as u16);
+                    dish = record.parent;
+                }
+            }
+        }
+        homes
+    }
+
+    /// Whether a shard is the home of a dish.
+    fn is_home(&self, number: u32, dish: usize) -> bool {
+        self.is_alone() || u32::from(self.homes.dishes[dish]) == number
+    }
+
+    /// Seats the tokens of a shard for the first time.
+    fn seat(&mut self, shard: &mut Shard, rng: &mut Generator) {
+        let Hpylm { tree, house, path, scratch, .. } = self;
+        shard.orders.clear();
+        for &(leaf, tokens) in &shard.leaves {
+            path.find(tree, leaf);
+            for _ in 0..tokens {
+                match &self.plan.order {
+                    Order::Fixed(_) => {
+                        house.probabilities(tree, path, &mut scratch.words);
+                        house.add(tree, path, path.depth(), &scratch.words, rng);
+                    }
+                    Order::Infinite { stop, .. } => {
+                        shard.orders.push(order::add(house, stop, tree, path, scratch, rng) as u8);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes every token of a shard out and seats it again.
+    fn sweep(&mut self, shard: &mut Shard, rng: &mut Generator) {
+        let Hpylm { tree, house, path, scratch, .. } = self;
+        let mut token = 0;
+        for &(leaf, tokens) in &shard.leaves {
+            path.find(tree, leaf);
+            match &self.plan.order {
+                Order::Fixed(_) => {
+                    for _ in 0..tokens {
+                        house.remove(tree, path, path.depth(), rng);
+                        house.probabilities(tree, path, &mut scratch.words);
+                        house.add(tree, path, path.depth(), &scratch.words, rng);
+                    }
+                }
+                Order::Infinite { stop, .. } => {
+                    for order in &mut shard.orders[token..token + tokens as usize] {
+                        order::remove(house, tree, path, usize::from(*order), rng);
+                        *order = order::add(house, stop, tree, path, scratch, rng) as u8;
+                    }
+                }
+            }
+            token += tokens as usize;
+        }
+    }
+
+    /// Notes what a shard has changed, and returns the counts to where they were. `before` are the orders at first.
+    fn note(&mut self, shard: &Shard, before: &[u8]) {
+        for &(leaf, _) in &shard.leaves {
+            let mut dish = leaf;
+            while dish != NONE {
+                let record = self.tree.dishes[dish as usize];
+                let tables = record.tables.wrapping_sub(self.base[dish as usize]) as i32;
+                if tables != 0 {
+                    self.note_change(Change { dish, tables, tokens: 0 });
+                }
+                dish = record.parent;
+            }
+        }
+        if matches!(self.plan.order, Order::Infinite { .. }) {
+            let mut token = 0;
+            for &(leaf, tokens) in &shard.leaves {
+                self.path.find(&self.tree, leaf);
+                for _ in 0..tokens {
+                    let (old, new) = (before.get(token).copied(), shard.orders[token]);
+                    token += 1;
+                    if old != Some(new) {
+                        let (dish, tables) = (self.path.dish(usize::from(new)), 0);
+                        self.note_change(Change { dish, tables, tokens: 1 });
+                        if let Some(old) = old {
+                            let dish = self.path.dish(usize::from(old));
+                            self.note_change(Change { dish, tables, tokens: -1 });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_change(&mut self, change: Change) {
+        self.tree.change(Change { tables: -change.tables, tokens: -change.tokens, ..change });
+        self.changes.push(change);
+    }
+
+    /// The tokens of a shard as changes: where they are counted for the first time.
+    fn token_changes(&self, shard: &Shard) -> Vec<Change> {
+        let mut changes = vec![];
+        let mut path = Path::default();
+        let mut token = 0;
+        for &(leaf, tokens) in &shard.leaves {
+            if shard.orders.is_empty() {
+                changes.push(Change { dish: leaf, tables: 0, tokens: tokens as i32 });
+                continue;
+            }
+            path.find(&self.tree, leaf);
+            for &order in &shard.orders[token..token + tokens as usize] {
+                changes.push(Change { dish: path.dish(usize::from(order)), tables: 0, tokens: 1 });
+            }
+            token += tokens as usize;
+        }
+        changes
+    }
+
+    /// Turns tables from a checkpoint into changes of the dishes that they are of.
+    fn take_loaded(&mut self) {
+        for (number, tables) in std::mem::take(&mut self.loaded) {
+            let dishes: Vec<u32> = (0..self.tree.dishes.len())
+                .filter(|&dish| self.is_home(number, dish))
+                .map(|dish| dish as u32)
+                .collect();
+            assert_eq!(dishes.len(), tables.len(), "the checkpoint of shard {number} has other dishes");
+            self.changes.extend(dishes.into_iter().zip(tables).map(|(dish, tables)| Change {
+                dish,
+                tables: tables as i32,
+                tokens: 0,
+            }));
+        }
+    }
+
+    /// p of a test token.
+    fn probability(&mut self, leaf: u32) -> f64 {
+        let Hpylm { tree, house, path, scratch, .. } = self;
+        path.find(tree, leaf);
+        match &self.plan.order {
+            Order::Fixed(_) => {
+                house.probabilities(tree, path, &mut scratch.words);
+                scratch.words[path.depth()]
+            }
+            Order::Infinite { stop, .. } => order::probability(house, stop, tree, path, scratch),
+        }
+    }
+
+    /// Draws the auxiliary variables of the restaurants and dishes at home in each own shard.
+    fn draw_statistics(&mut self, sweep: u64) -> BTreeMap<u32, Vec<f64>> {
+        let mine: Vec<u32> = self.shards.keys().copied().collect();
+        let mut rngs: Vec<Generator> =
+            mine.iter().map(|&n| generator(self.plan.seed, Purpose::Statistics, u64::from(n), sweep)).collect();
+        let mut figures = vec![vec![]; mine.len()];
+        let mut place_of = vec![None; self.plan.schedule.shards as usize];
+        mine.iter().enumerate().for_each(|(place, &number)| place_of[number as usize] = Some(place));
+        let place =
+            |home: Option<&u16>| home.map_or(Some(0), |&home| *place_of.get(usize::from(home)).unwrap_or(&None));
+        let mut censuses = vec![Census::default(); mine.len()];
+        for (depth, level) in self.tree.levels.iter().enumerate() {
+            censuses.iter_mut().for_each(Census::clear);
+            for number in level.restaurants.start as usize..level.restaurants.end as usize {
+                if let Some(place) = place(self.homes.restaurants.get(number)) {
+                    censuses[place].count_restaurant(self.tree.restaurants[number]);
+                }
+            }
+            for number in level.dishes.start as usize..level.dishes.end as usize {
+                if let Some(place) = place(self.homes.dishes.get(number)) {
+                    censuses[place].count_dish(self.tree.dishes[number]);
+                }
+            }
+            let (a, b) = (self.house.parameters.discounts[depth], self.house.parameters.strengths[depth]);
+            for ((census, rng), figures) in censuses.iter_mut().zip(&mut rngs).zip(&mut figures) {
+                figures.extend(census.draw(a, b, self.house.alone(depth), rng).figures());
+            }
+        }
+        mine.into_iter().zip(figures).collect()
+    }
+}
+
+/// Deals the tokens of a planted tree to the shards that they are of.
+fn deal(tokens: &Tokens, order: &[u32], leaves: &[u32]) -> (BTreeMap<u32, Shard>, BTreeMap<u32, Test>) {
+    let mut shards: BTreeMap<u32, Shard> = tokens.training.keys().map(|&number| (number, Shard::default())).collect();
+    let mut tests: BTreeMap<u32, Test> = BTreeMap::new();
+    for (&number, range) in &tokens.test {
+        let is_unknown = range.clone().map(|token| tokens.outcome(token) == UNKNOWN).collect();
+        let sums = vec![0.0; range.len()];
+        tests.insert(number, Test { leaves: vec![NONE; range.len()], is_unknown, sums, samples: 0 });
+    }
+    // Which shard each token is of: tokens of a shard are one run.
+    let mut runs: Vec<(&Range<usize>, bool, u32)> =
+        tokens.training.iter().map(|(n, range)| (range, false, *n)).collect();
+    runs.extend(tokens.test.iter().map(|(n, range)| (range, true, *n)));
+    runs.sort_by_key(|(range, ..)| range.start);
+    for (&token, &leaf) in order.iter().zip(leaves) {
+        let token = token as usize;
+        let run = runs.partition_point(|(range, ..)| range.end <= token);
+        let Some((range, is_test, number)) = runs.get(run) else { continue }; // held for others
+        if *is_test {
+            tests.get_mut(number).expect("a test shard").leaves[token - range.start] = leaf;
+        } else {
+            let leaves = &mut shards.get_mut(number).expect("a shard").leaves;
+            match leaves.last_mut() {
+                Some((last, tokens)) if *last == leaf => *tokens += 1,
+                _ => leaves.push((leaf, 1)),
+            }
+        }
+    }
+    (shards, tests)
+}
+
+impl Model for Hpylm {
+    type Saved = SavedShard;
+    type Shared = Parameters;
+
+    fn draw_shard(&mut self, number: u32) {
+        let Some(mut shard) = self.shards.remove(&number) else { return };
+        let mut rng = generator(self.plan.seed, Purpose::Initial, u64::from(number), 0);
+        self.seat(&mut shard, &mut rng);
+        if !self.is_alone() {
+            let changes = match self.plan.order {
+                Order::Fixed(_) => self.token_changes(&shard),
+                Order::Infinite { .. } => vec![], // noted with their orders
+            };
+            changes.into_iter().for_each(|change| self.note_change(change));
+            self.note(&shard, &[]);
+        }
+        self.shards.insert(number, shard);
+    }
+
+    fn load_shard(&mut self, number: u32, saved: SavedShard) -> Result<(), String> {
+        let tokens: usize = self.tokens(number) as usize;
+        let deepest = self.plan.depth();
+        let orders = if matches!(self.plan.order, Order::Infinite { .. }) { tokens } else { 0 };
+        let test = self.tests.get(&number).map_or(0, |test| test.leaves.len());
+        if saved.orders.len() != orders
+            || saved.sums.len() != test
+            || saved.orders.iter().any(|&order| usize::from(order) > deepest)
+        {
+            return Err(format!("the checkpoint of shard {number} does not fit its {tokens} tokens"));
+        }
+        if let Some(test) = self.tests.get_mut(&number) {
+            (test.sums, test.samples) = (saved.sums, saved.samples);
+        }
+        let mut shard = self.shards.remove(&number).unwrap_or_default();
+        shard.orders = saved.orders;
+        let changes = self.token_changes(&shard);
+        self.changes.extend(changes);
+        self.shards.insert(number, shard);
+        self.loaded.push((number, saved.tables));
+        Ok(())
+    }
+
+    fn save_shard(&self, number: u32) -> SavedShard {
+        let dishes = self.tree.dishes.iter().enumerate();
+        let tables = dishes.filter(|(dish, _)| self.is_home(number, *dish)).map(|(_, record)| record.tables).collect();
+        let test = self.tests.get(&number);
+        SavedShard {
+            tables,
+            orders: self.shards.get(&number).map_or(vec![], |shard| shard.orders.clone()),
+            sums: test.map_or(vec![], |test| test.sums.clone()),
+            samples: test.map_or(0, |test| test.samples),
+        }
+    }
+
+    /// Nothing: what was drawn or loaded is noted already.
+    fn count_shard(&mut self, _: u32) {}
+
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+        let Some(mut shard) = self.shards.remove(&number) else { return };
+        let before = if self.is_alone() { vec![] } else { shard.orders.clone() };
+        for sweep in sweeps {
+            let mut rng = generator(self.plan.seed, Purpose::Sweep, u64::from(number), sweep);
+            self.sweep(&mut shard, &mut rng);
+        }
+        if !self.is_alone() {
+            self.note(&shard, &before);
+        }
+        self.shards.insert(number, shard);
+    }
+
+    fn synchronise(&mut self, post: &mut Post<'_>) {
+        if post.peers() > 1 && self.owners.is_none() && !self.is_alone() {
+            self.owners = Some(Owners::agree(&self.tree, &mut self.homes, post));
+        }
+        self.take_loaded();
+        let changes = std::mem::take(&mut self.changes);
+        if let Some(owners) = &mut self.owners {
+            let base = &mut self.base;
+            owners.synchronise(&mut self.tree, &changes, post, |dish, tree| {
+                base[dish as usize] = tree.dishes[dish as usize].tables;
+            });
+            return;
+        }
+        if changes.is_empty() {
+            return;
+        }
+        self.marks = Marks::new(self.tree.dishes.len());
+        changes.iter().for_each(|change| self.tree.apply(*change, &mut self.marks));
+        self.tree.repair(&mut self.marks);
+        let mut from = 0;
+        while let Some(dish) = self.marks.next(from).filter(|_| !self.is_alone()) {
+            self.base[dish as usize] = self.tree.dishes[dish as usize].tables;
+            from = dish + 1;
+        }
+    }
+
+    /// The sums of auxiliary variables, by depth.
+    fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        if !self.plan.learn {
+            return vec![];
+        }
+        if self.statistics.as_ref().is_none_or(|(of, _)| *of != sweep) {
+            self.statistics = Some((sweep, self.draw_statistics(sweep)));
+        }
+        self.statistics.as_mut().and_then(|(_, figures)| figures.remove(&number)).unwrap_or_default()
+    }
+
+    fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
+        if !self.plan.learn {
+            return;
+        }
+        let depths = self.house.parameters.discounts.len();
+        let mut sum = vec![0.0; 4 * depths];
+        for of_shard in statistics {
+            sum.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
+        }
+        let mut rng = generator(self.plan.seed, Purpose::Hyperparameters, sweep, 0);
+        let mut parameters = self.house.parameters.clone();
+        for depth in 0..depths {
+            let sums = Sums::from_figures(&sum[4 * depth..4 * depth + 4]);
+            (parameters.discounts[depth], parameters.strengths[depth]) = sums.redraw(&self.plan.prior, &mut rng);
+        }
+        self.house.set_parameters(parameters);
+    }
+
+    fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        let Some(mut test) = self.tests.remove(&number) else { return vec![] };
+        let is_sample = self.plan.is_sample(sweep);
+        test.samples += u32::from(is_sample);
+        let mut held_out = HeldOut::default();
+        for token in 0..test.leaves.len() {
+            let p = self.probability(test.leaves[token]);
+            if is_sample {
+                test.sums[token] += p;
+            }
+            let mean = if test.samples > 0 { test.sums[token] / f64::from(test.samples) } else { p };
+            let kind = usize::from(test.is_unknown[token]);
+            held_out.last_ln[kind] += ln(p);
+            held_out.mean_ln[kind] += ln(mean);
+            held_out.tokens[kind] += 1.0;
+        }
+        self.tests.insert(number, test);
+        held_out.figures()
+    }
+
+    fn shared(&self) -> Parameters {
+        self.house.parameters.clone()
+    }
+
+    fn set_shared(&mut self, shared: Parameters) {
+        self.house.set_parameters(shared);
+    }
+
+    fn tokens(&self, number: u32) -> u64 {
+        self.shards.get(&number).map_or(0, |shard| shard.leaves.iter().map(|(_, tokens)| u64::from(*tokens)).sum())
+    }
+}

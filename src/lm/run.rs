@@ -1,0 +1,104 @@
+//! Running a language-model job: collect the text, train, and write what was learned.
+
+use timely::worker::Worker;
+
+use super::hpylm::{HeldOut, Hpylm};
+use super::job::Plan;
+use super::model::{KIND, Kept, LanguageModel};
+use super::report::{self, Evaluated, Figures};
+use super::text::collect;
+use crate::cluster::sweep::{End, Round, train};
+use crate::corpus::diagnostic::{Diagnostic, Problem};
+use crate::error::{Error, Result, exit};
+use crate::job::model_file;
+use crate::job::session::{Session, peak_memory_mib};
+use crate::job::training::{Training, Watcher};
+
+/// What worker 0 brings back.
+struct Trained {
+    end: End,
+    kept: Kept,
+    figures: Figures,
+    problems: Vec<(u32, Problem)>,
+}
+
+/// Runs the job and returns the exit code.
+pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
+    let job = plan.clone();
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint() };
+    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
+    let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
+    if trained.end == End::Stopped {
+        record.stopped(seconds)?;
+        eprintln!("sawmill: stopped with a checkpoint; go on with --resume");
+        return Ok(exit::RESUME);
+    }
+    let peak = peak_memory_mib();
+    record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
+    let model = LanguageModel::new(trained.kept);
+    for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak) {
+        record.folder.write(&format!("report/{name}"), content.as_bytes())?;
+    }
+    record.done(seconds, Some(plan.corpus.inputs()))?;
+    for (file, problem) in &trained.problems {
+        let path = plan.corpus.files[*file as usize].display().to_string();
+        eprintln!("{}", Diagnostic { path, problem: problem.clone() });
+    }
+    Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+}
+
+/// What one worker does.
+fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+    let is_leader = worker.index() == 0;
+    let text = collect(worker, plan, is_leader).map_err(Error::Input)?;
+    if is_leader {
+        eprintln!(
+            "sawmill: {} sentences of {} tokens to train on, {} of {} to test on ({} unknown); {} words in the vocabulary",
+            text.training_sentences,
+            text.training_tokens,
+            text.test_sentences,
+            text.test_tokens,
+            text.test_unknown,
+            text.vocabulary.len(),
+        );
+    }
+    let mut figures = Figures::new(&text);
+    let model = Hpylm::new(plan, text.symbols, text.tokens);
+    let (model, end) = train(worker, model, &plan.schedule, &watcher.control, |model, round| {
+        watcher.at(round.sweep);
+        let held_out = HeldOut::from_figures(&round.evaluation);
+        let evaluated = (!round.evaluation.is_empty() || round.sweep == plan.schedule.sweeps).then(|| Evaluated {
+            sweep: round.sweep,
+            samples: model.samples(),
+            held_out: held_out.unwrap_or_default(),
+            parameters: model.parameters().clone(),
+        });
+        tell(watcher, round, evaluated.as_ref());
+        figures.add(round, evaluated);
+    })?;
+    Ok(is_leader.then(|| Trained {
+        end,
+        kept: Kept::new(text.vocabulary, plan, &model),
+        figures,
+        problems: text.problems,
+    }))
+}
+
+/// Writes a round into the metrics, and what is worth a line on stderr there.
+fn tell(watcher: &Watcher, round: &Round, evaluated: Option<&Evaluated>) {
+    let mut line = watcher.metrics(round);
+    if let Some(evaluated) = evaluated {
+        let (last, mean) = (evaluated.perplexity_last(), evaluated.perplexity());
+        line["perplexity_last"] = last.into();
+        line["perplexity"] = mean.into();
+        line["samples"] = evaluated.samples.into();
+        if let (Some(last), Some(mean)) = (last, mean) {
+            let over = match evaluated.samples {
+                0 => String::new(),
+                samples => format!(", {mean:.2} averaged over {samples} samples"),
+            };
+            eprintln!("sawmill: sweep {}: test perplexity {last:.2}{over}", round.sweep);
+        }
+    }
+    watcher.tell(round, &line);
+}

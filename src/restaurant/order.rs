@@ -1,0 +1,95 @@
+//! Infinite order: every token has a context length of its own (Mochihashi & Sumita 2008).
+//!
+//! A token walks down the tree from the root, and at each restaurant stops with probability q ~ Beta(alpha, beta). Where
+//! `stops` tokens have stopped and `passes` gone on,
+//!
+//! ```text
+//! p(n | h) = prod_{i < n} (passes_i + beta) / (stops_i + passes_i + alpha + beta)
+//!            * (stops_n + alpha) / (stops_n + passes_n + alpha + beta)
+//! p(w | h) = sum_n p(n | h) p(w | h_n)
+//! ```
+//!
+//! where h_n are the n nearest words. At the deepest level, and where the sentence begins, there is nowhere to go on to:
+//! what is left stops there.
+
+use super::seating::{DEEPEST, House, Path};
+use super::tree::{Tree, Visits};
+use crate::cluster::rng::Generator;
+use crate::math::draws::unit;
+
+/// The prior of stopping: alpha and beta.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StopPrior {
+    pub alpha: f64,
+    pub beta: f64,
+}
+
+impl StopPrior {
+    /// The probability of stopping at a restaurant.
+    #[inline]
+    pub fn probability(&self, visits: Visits) -> f64 {
+        let (stops, passes) = (f64::from(visits.stops), f64::from(visits.passes));
+        (stops + self.alpha) / (stops + passes + self.alpha + self.beta)
+    }
+
+    /// p(n | h) for each n up to the length of the path.
+    #[inline]
+    pub fn orders(&self, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
+        let mut left = 1.0;
+        for depth in 0..path.depth() {
+            let stop = self.probability(tree.visits[path.restaurant(depth) as usize]);
+            probabilities[depth] = left * stop;
+            left *= 1.0 - stop;
+        }
+        probabilities[path.depth()] = left;
+    }
+}
+
+/// Space for the probabilities of a token.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    pub words: [f64; DEEPEST + 1],
+    pub orders: [f64; DEEPEST + 1],
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { words: [0.0; DEEPEST + 1], orders: [0.0; DEEPEST + 1] }
+    }
+}
+
+/// Seats a token of the path: draws its order from p(n | h) p(w | h_n), and returns it.
+pub fn add(
+    house: &House,
+    prior: &StopPrior,
+    tree: &mut Tree,
+    path: &Path,
+    scratch: &mut Scratch,
+    rng: &mut Generator,
+) -> usize {
+    house.probabilities(tree, path, &mut scratch.words);
+    prior.orders(tree, path, &mut scratch.orders);
+    let mut sum = 0.0;
+    for depth in 0..=path.depth() {
+        sum += scratch.orders[depth] * scratch.words[depth];
+        scratch.orders[depth] = sum;
+    }
+    let lot = unit(rng) * sum;
+    let order = (0..path.depth()).find(|&depth| lot < scratch.orders[depth]).unwrap_or(path.depth());
+    house.add(tree, path, order, &scratch.words, rng);
+    tree.visit(path.dish(order), 1);
+    order
+}
+
+/// Takes a token of an order away.
+pub fn remove(house: &mut House, tree: &mut Tree, path: &Path, order: usize, rng: &mut Generator) {
+    house.remove(tree, path, order, rng);
+    tree.visit(path.dish(order), -1);
+}
+
+/// p(w | h) of the path's word, over all orders.
+pub fn probability(house: &House, prior: &StopPrior, tree: &Tree, path: &Path, scratch: &mut Scratch) -> f64 {
+    house.probabilities(tree, path, &mut scratch.words);
+    prior.orders(tree, path, &mut scratch.orders);
+    (0..=path.depth()).map(|depth| scratch.orders[depth] * scratch.words[depth]).sum()
+}

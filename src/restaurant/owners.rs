@@ -1,0 +1,423 @@
+//! Who adds up what, where the restaurants are spread over workers.
+//!
+//! A worker holds the restaurants and dishes that occur in its own shards. The tables of a dish are changed by all who
+//! hold it, and only together make sense; so every outcome has an owner, who keeps all of that outcome's dishes, adds up
+//! what the holders changed, sets tables right ([`super::merge`]), and tells the holders. A restaurant's totals are sums
+//! over outcomes of several owners; so every context has an owner too (by its first element), who is told by the owners
+//! of outcomes, and tells the holders. Three letters from everybody to everybody:
+//!
+//! ```text
+//! holders -> owners of outcomes      dish: tables, tokens (changes)
+//! owners of outcomes -> holders      dish: customers, tables
+//!                    -> owners of contexts      restaurant: customers, tables (changes), and visits
+//! owners of contexts -> holders      restaurant: customers, tables, and visits
+//! ```
+//!
+//! Only what changed travels, and only to those who hold it. Dishes and restaurants are named by their place in what the
+//! two have in common: sender and receiver number it in the same order, that of a tree planted from it. Every dish also
+//! has a home: the lowest shard that it occurs in, which counts it where each is to be counted once.
+//!
+//! With one worker nobody has to be told, and nothing of this is there.
+
+use super::merge::{Change, Marks};
+use super::tree::{NONE, Paths, Planted, Restaurant, Tree, Visits};
+use crate::cluster::sweep::Post;
+
+/// The home of what occurs in no shard.
+pub const NOWHERE: u16 = u16::MAX;
+
+/// Lowest shard of each dish and restaurant.
+#[derive(Clone, Debug, Default)]
+pub struct Homes {
+    pub dishes: Vec<u16>,
+    pub restaurants: Vec<u16>,
+}
+
+/// A worker's part in bringing counts together: what it shares with each owner, and what it owns itself.
+pub struct Owners {
+    /// By owner of outcomes: my dishes, in the order that we have in common; and each dish's place there.
+    dishes: Vec<Vec<u32>>,
+    place_of_dish: Vec<u32>,
+    /// By owner of contexts: my restaurants.
+    restaurants: Vec<Vec<u32>>,
+    outcomes: OutcomeOwner,
+    contexts: ContextOwner,
+}
+
+/// All dishes of the outcomes that a worker owns.
+struct OutcomeOwner {
+    tree: Tree,
+    /// By holder: my dish for each of the dishes that we have in common.
+    holders: Vec<Vec<u32>>,
+    /// Restaurants as their owners know them.
+    told: Vec<(Restaurant, Visits)>,
+    /// The owner of each restaurant's context, and its place in what we have in common.
+    place_of_restaurant: Vec<(u32, u32)>,
+    marks: Marks,
+}
+
+/// Totals of the contexts that a worker owns.
+struct ContextOwner {
+    totals: Vec<(Restaurant, Visits)>,
+    /// By holder, and by owner of outcomes: my context for each of those that we have in common.
+    holders: Vec<Vec<u32>>,
+    tellers: Vec<Vec<u32>>,
+    marks: Marks,
+}
+
+impl Owners {
+    /// Agrees with the others on who owns what; `homes` are the lowest of this worker's shards, and become those of all.
+    pub fn agree(tree: &Tree, homes: &mut Homes, post: &mut Post<'_>) -> Owners {
+        let (peers, depth) = (post.peers(), tree.depth());
+        let mut outcomes = OutcomeOwner::new(post.exchange(dish_paths(tree, peers)), depth);
+        outcomes.tree.visits = vec![Visits::default(); if tree.visits.is_empty() { 0 } else { outcomes.told.len() }];
+
+        let mut dishes = vec![vec![]; peers];
+        let mut place_of_dish = vec![0; tree.dishes.len()];
+        for (dish, &outcome) in tree.outcomes.iter().enumerate() {
+            let shared = &mut dishes[outcome as usize % peers];
+            place_of_dish[dish] = shared.len() as u32;
+            shared.push(dish as u32);
+        }
+        let restaurants = restaurants_by_owner(tree, peers);
+        outcomes.place_restaurants(peers);
+
+        let held = post.exchange(context_paths(tree, peers));
+        let told = post.exchange(context_paths(&outcomes.tree, peers));
+        let contexts = ContextOwner::new(held, told, depth);
+        let mut owners = Owners { dishes, place_of_dish, restaurants, outcomes, contexts };
+        owners.agree_on_homes(homes, post);
+        owners
+    }
+
+    fn agree_on_homes(&mut self, homes: &mut Homes, post: &mut Post<'_>) {
+        let of = |places: &[Vec<u32>], homes: &[u16]| -> Vec<Vec<u32>> {
+            places.iter().map(|places| places.iter().map(|&at| u32::from(homes[at as usize])).collect()).collect()
+        };
+        for (mine, holders, homes, count) in [
+            (&self.dishes, &self.outcomes.holders, &mut homes.dishes, self.outcomes.tree.dishes.len()),
+            (&self.restaurants, &self.contexts.holders, &mut homes.restaurants, self.contexts.totals.len()),
+        ] {
+            let mut lowest = vec![u32::from(NOWHERE); count];
+            let letters = post.exchange(of(mine, homes));
+            for (places, letter) in holders.iter().zip(&letters) {
+                places.iter().zip(letter).for_each(|(&at, &home)| lowest[at as usize] = lowest[at as usize].min(home));
+            }
+            let answers = holders.iter().map(|places| places.iter().map(|&at| lowest[at as usize]).collect()).collect();
+            for (places, answer) in mine.iter().zip(post.exchange(answers)) {
+                places.iter().zip(answer).for_each(|(&at, home)| homes[at as usize] = home as u16);
+            }
+        }
+    }
+
+    /// Brings the changes of all workers together, and sets the counts of `tree`, which stand as they did after the last
+    /// synchronisation. `settled` is shown each dish that has changed.
+    pub fn synchronise(
+        &mut self,
+        tree: &mut Tree,
+        changes: &[Change],
+        post: &mut Post<'_>,
+        mut settled: impl FnMut(u32, &Tree),
+    ) {
+        let peers = post.peers();
+        let mut letters = vec![vec![]; peers];
+        for change in changes {
+            let owner = tree.outcomes[change.dish as usize] as usize % peers;
+            let place = self.place_of_dish[change.dish as usize];
+            letters[owner].extend_from_slice(&[place, change.tables as u32, change.tokens as u32]);
+        }
+        self.outcomes.add_up(&post.exchange(letters));
+        let mut set_right = post.exchange(self.outcomes.tell_holders());
+        let totals = post.exchange(self.outcomes.tell_owners(peers));
+        for (places, letter) in self.dishes.iter().zip(&mut set_right) {
+            for entry in letter.chunks_exact(3) {
+                let dish = places[entry[0] as usize];
+                tree.dishes[dish as usize].customers = entry[1];
+                tree.dishes[dish as usize].tables = entry[2];
+                settled(dish, tree);
+            }
+        }
+        self.contexts.add_up(&totals);
+        for (places, letter) in self.restaurants.iter().zip(post.exchange(self.contexts.tell_holders())) {
+            for entry in letter.chunks_exact(5) {
+                let restaurant = places[entry[0] as usize] as usize;
+                tree.restaurants[restaurant] = Restaurant { customers: entry[1], tables: entry[2] };
+                if let Some(visits) = tree.visits.get_mut(restaurant) {
+                    *visits = Visits { stops: entry[3], passes: entry[4] };
+                }
+            }
+        }
+    }
+}
+
+impl OutcomeOwner {
+    /// Plants the tree of all dishes that the holders have named.
+    fn new(letters: Vec<Vec<u32>>, depth: usize) -> OutcomeOwner {
+        let (tree, holders) = plant_together(letters, depth);
+        OutcomeOwner {
+            holders,
+            told: vec![Default::default(); tree.restaurants.len()],
+            place_of_restaurant: vec![],
+            marks: Marks::new(tree.dishes.len()),
+            tree,
+        }
+    }
+
+    fn place_restaurants(&mut self, peers: usize) {
+        self.place_of_restaurant = vec![(0, 0); self.tree.restaurants.len()];
+        for (owner, restaurants) in restaurants_by_owner(&self.tree, peers).iter().enumerate().rev() {
+            for (place, &restaurant) in restaurants.iter().enumerate() {
+                self.place_of_restaurant[restaurant as usize] = (owner as u32, place as u32); // of the root, the first's
+            }
+        }
+    }
+
+    fn add_up(&mut self, letters: &[Vec<u32>]) {
+        self.marks.clear();
+        for (places, letter) in self.holders.iter().zip(letters) {
+            for entry in letter.chunks_exact(3) {
+                let dish = places[entry[0] as usize];
+                let change = Change { dish, tables: entry[1] as i32, tokens: entry[2] as i32 };
+                self.tree.apply(change, &mut self.marks);
+            }
+        }
+        self.tree.repair(&mut self.marks);
+    }
+
+    fn tell_holders(&self) -> Vec<Vec<u32>> {
+        let tell = |places: &Vec<u32>| {
+            let mut letter = vec![];
+            for (place, &dish) in (0..).zip(places).filter(|(_, dish)| self.marks.contains(**dish)) {
+                let record = self.tree.dishes[dish as usize];
+                letter.extend_from_slice(&[place, record.customers, record.tables]);
+            }
+            letter
+        };
+        self.holders.iter().map(tell).collect()
+    }
+
+    fn tell_owners(&mut self, peers: usize) -> Vec<Vec<u32>> {
+        let mut letters = vec![vec![]; peers];
+        for restaurant in 0..self.told.len() {
+            let now =
+                (self.tree.restaurants[restaurant], self.tree.visits.get(restaurant).copied().unwrap_or_default());
+            if now == self.told[restaurant] {
+                continue;
+            }
+            let before = std::mem::replace(&mut self.told[restaurant], now);
+            let (owner, place) = self.place_of_restaurant[restaurant];
+            letters[owner as usize].extend_from_slice(&[
+                place,
+                now.0.customers.wrapping_sub(before.0.customers),
+                now.0.tables.wrapping_sub(before.0.tables),
+                now.1.stops.wrapping_sub(before.1.stops),
+                now.1.passes.wrapping_sub(before.1.passes),
+            ]);
+        }
+        letters
+    }
+}
+
+impl ContextOwner {
+    fn new(held: Vec<Vec<u32>>, told: Vec<Vec<u32>>, depth: usize) -> ContextOwner {
+        let peers = held.len();
+        let (tree, mut holders) = plant_together(held.into_iter().chain(told).collect(), depth);
+        let tellers = holders.split_off(peers);
+        // Every context has the one outcome 0, so dishes and restaurants have the same numbers.
+        let marks = Marks::new(tree.restaurants.len());
+        ContextOwner { totals: vec![Default::default(); tree.restaurants.len()], holders, tellers, marks }
+    }
+
+    fn add_up(&mut self, letters: &[Vec<u32>]) {
+        self.marks.clear();
+        for (places, letter) in self.tellers.iter().zip(letters) {
+            for entry in letter.chunks_exact(5) {
+                let context = places[entry[0] as usize];
+                self.marks.set(context);
+                let (restaurant, visits) = &mut self.totals[context as usize];
+                restaurant.customers = restaurant.customers.wrapping_add(entry[1]);
+                restaurant.tables = restaurant.tables.wrapping_add(entry[2]);
+                visits.stops = visits.stops.wrapping_add(entry[3]);
+                visits.passes = visits.passes.wrapping_add(entry[4]);
+            }
+        }
+    }
+
+    fn tell_holders(&self) -> Vec<Vec<u32>> {
+        let tell = |places: &Vec<u32>| {
+            let mut letter = vec![];
+            for (place, &context) in (0..).zip(places).filter(|(_, context)| self.marks.contains(**context)) {
+                let (restaurant, visits) = self.totals[context as usize];
+                letter.extend_from_slice(&[
+                    place,
+                    restaurant.customers,
+                    restaurant.tables,
+                    visits.stops,
+                    visits.passes,
+                ]);
+            }
+            letter
+        };
+        self.holders.iter().map(tell).collect()
+    }
+}
+
+/// Contexts and outcomes as they come in letters: length, elements, outcome, and so on.
+struct List {
+    words: Vec<u32>,
+    starts: Vec<u32>,
+    depth: usize,
+    symbols: u32,
+}
+
+impl List {
+    fn new(words: Vec<u32>, depth: usize, symbols: u32) -> List {
+        let mut starts = vec![];
+        let mut at = 0;
+        while at < words.len() {
+            starts.push(at as u32);
+            at += words[at] as usize + 2;
+        }
+        List { words, starts, depth, symbols }
+    }
+
+    fn length(&self, token: usize) -> usize {
+        self.words[self.starts[token] as usize] as usize
+    }
+
+    fn element(&self, token: usize, depth: usize) -> Option<u32> {
+        (depth < self.length(token)).then(|| self.words[self.starts[token] as usize + 1 + depth])
+    }
+
+    fn outcome(&self, token: usize) -> u32 {
+        self.words[self.starts[token] as usize + 1 + self.length(token)]
+    }
+}
+
+/// Several lists, one behind the other.
+struct Lists<'a>(&'a [List], Vec<usize>);
+
+impl Lists<'_> {
+    #[inline]
+    fn at(&self, token: usize) -> (&List, usize) {
+        let list = self.1.partition_point(|&end| end <= token);
+        let before = list.checked_sub(1).map_or(0, |list| self.1[list]);
+        (&self.0[list], token - before)
+    }
+}
+
+impl Paths for Lists<'_> {
+    fn count(&self) -> usize {
+        self.1.last().copied().unwrap_or(0)
+    }
+    fn symbols(&self) -> usize {
+        self.0.iter().map(|list| list.symbols as usize).max().unwrap_or(0).max(1)
+    }
+    fn depth(&self) -> usize {
+        self.0.first().map_or(0, |list| list.depth)
+    }
+    fn outcome(&self, token: usize) -> u32 {
+        let (list, token) = self.at(token);
+        list.outcome(token)
+    }
+    fn element(&self, token: usize, depth: usize) -> Option<u32> {
+        let (list, token) = self.at(token);
+        list.element(token, depth)
+    }
+}
+
+/// The tree of all lists together, and for each list, the dish there for each dish of the list's own tree.
+fn plant_together(letters: Vec<Vec<u32>>, depth: usize) -> (Tree, Vec<Vec<u32>>) {
+    let symbols = letters.iter().flatten().max().map_or(1, |most| most + 1);
+    let lists: Vec<List> = letters.into_iter().map(|words| List::new(words, depth, symbols)).collect();
+    let ends = lists.iter().scan(0, |end, list| {
+        *end += list.starts.len();
+        Some(*end)
+    });
+    let all = Lists(&lists, ends.collect());
+    let whole = Tree::plant(&all);
+    let whole_leaves = by_token(&whole);
+    let mut before = 0;
+    let mut maps = vec![];
+    for list in &lists {
+        let part = Tree::plant(&Lists(std::slice::from_ref(list), vec![list.starts.len()]));
+        let mut map = vec![NONE; part.tree.dishes.len()];
+        for (token, leaf) in by_token(&part).into_iter().enumerate() {
+            let (mut own, mut there) = (leaf, whole_leaves[before + token]);
+            while own != NONE && map[own as usize] == NONE {
+                map[own as usize] = there;
+                own = part.tree.dishes[own as usize].parent;
+                there = whole.tree.dishes[there as usize].parent;
+            }
+        }
+        before += list.starts.len();
+        maps.push(map);
+    }
+    (whole.tree, maps)
+}
+
+fn by_token(planted: &Planted) -> Vec<u32> {
+    let mut leaves = vec![NONE; planted.order.len()];
+    planted.order.iter().zip(&planted.leaves).for_each(|(&token, &leaf)| leaves[token as usize] = leaf);
+    leaves
+}
+
+/// The dishes without children, by owner of their outcome: those above follow from them.
+fn dish_paths(tree: &Tree, peers: usize) -> Vec<Vec<u32>> {
+    let mut is_parent = Marks::new(tree.dishes.len());
+    tree.dishes.iter().filter(|dish| dish.parent != NONE).for_each(|dish| is_parent.set(dish.parent));
+    let mut letters = vec![vec![]; peers];
+    let mut context = vec![];
+    for (number, dish) in (0..).zip(&tree.dishes).filter(|(number, _)| !is_parent.contains(*number)) {
+        tree.context(dish.restaurant, &mut context);
+        let outcome = tree.outcomes[number as usize];
+        let letter = &mut letters[outcome as usize % peers];
+        letter.push(context.len() as u32);
+        letter.extend_from_slice(&context);
+        letter.push(outcome);
+    }
+    letters
+}
+
+/// The contexts without longer ones, by owner, each with the outcome 0; the root for everybody.
+fn context_paths(tree: &Tree, peers: usize) -> Vec<Vec<u32>> {
+    let mut is_parent = Marks::new(tree.restaurants.len());
+    let count = tree.restaurants.len() as u32;
+    (0..count)
+        .map(|number| tree.parent_of(number))
+        .filter(|above| *above != NONE)
+        .for_each(|above| is_parent.set(above));
+    let root = if tree.restaurants.is_empty() { vec![] } else { vec![0, 0] };
+    let mut letters = vec![root; peers];
+    let mut context = vec![];
+    for number in (0..count).filter(|number| !is_parent.contains(*number)) {
+        tree.context(number, &mut context);
+        if let Some(&first) = context.first() {
+            let letter = &mut letters[first as usize % peers];
+            letter.push(context.len() as u32);
+            letter.extend_from_slice(&context);
+            letter.push(0);
+        }
+    }
+    letters
+}
+
+/// The restaurants of each owner's contexts, in the order of their numbers; the root, which is last, for everybody.
+fn restaurants_by_owner(tree: &Tree, peers: usize) -> Vec<Vec<u32>> {
+    let mut first = vec![NONE; tree.restaurants.len()];
+    for number in (0..tree.restaurants.len()).rev() {
+        let above = tree.parent_of(number as u32);
+        if above != NONE {
+            let is_first = tree.elements[above as usize] == NONE;
+            first[number] = if is_first { tree.elements[number] } else { first[above as usize] };
+        }
+    }
+    let mut by_owner = vec![vec![]; peers];
+    for (number, &first) in (0..).zip(&first) {
+        match first {
+            NONE => by_owner.iter_mut().for_each(|restaurants| restaurants.push(number)),
+            first => by_owner[first as usize % peers].push(number),
+        }
+    }
+    by_owner
+}

@@ -1,0 +1,173 @@
+//! Customers come and go: the Chinese restaurant process on a tree of restaurants.
+//!
+//! A restaurant with C customers at T tables, of which c customers at t tables have dish w, serves w next with
+//! probability (Teh 2006, eq. 7; Noji et al. 2013, eq. 2)
+//!
+//! ```text
+//! p(w | h) = (c - a t + (b + a T) p(w | h')) / (C + b)
+//! ```
+//!
+//! where h' is the parent's context and a, b are the discount and strength of the depth. The first term is a seat at a
+//! table that is there, the second a new table, which is itself a customer of the parent.
+//!
+//! **Only counts are kept, no table sizes.** A new customer needs none. A customer that leaves was alone with the
+//! probability that [`Alone`] gives, all seatings of (c, t) weighed together: so the chain over (c, t) is exactly that
+//! of a sampler with explicit tables, whose sizes are summed out. See [`crate::restaurant`] for the figures that led to
+//! this choice.
+//!
+//! Invariants: t = 0 exactly where c = 0, and 1 <= t <= c elsewhere; a dish's customers are the tables of its children
+//! and the tokens that stop there; C and T are the sums of c and t.
+
+use super::parameters::Parameters;
+use super::stirling::Alone;
+use super::tree::{NONE, Tree};
+use crate::cluster::rng::Generator;
+use crate::math::draws::unit;
+
+/// The deepest context that there may be.
+pub const DEEPEST: usize = 31;
+
+/// A token's dishes and restaurants, from the root to the whole context.
+#[derive(Clone, Debug)]
+pub struct Path {
+    depth: usize,
+    dishes: [u32; DEEPEST + 1],
+    restaurants: [u32; DEEPEST + 1],
+}
+
+impl Default for Path {
+    fn default() -> Path {
+        Path { depth: 0, dishes: [0; DEEPEST + 1], restaurants: [0; DEEPEST + 1] }
+    }
+}
+
+impl Path {
+    /// The path from the root to the dish `leaf`.
+    #[inline]
+    pub fn find(&mut self, tree: &Tree, leaf: u32) {
+        self.depth = tree.depth_of(leaf);
+        let mut dish = leaf;
+        for depth in (0..=self.depth).rev() {
+            let record = tree.dishes[dish as usize];
+            self.dishes[depth] = dish;
+            self.restaurants[depth] = record.restaurant;
+            dish = record.parent;
+        }
+        debug_assert_eq!(dish, NONE, "the path ends at the root");
+    }
+
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The dish at a depth.
+    #[inline]
+    pub fn dish(&self, depth: usize) -> u32 {
+        self.dishes[depth]
+    }
+
+    /// The restaurant at a depth.
+    #[inline]
+    pub fn restaurant(&self, depth: usize) -> u32 {
+        self.restaurants[depth]
+    }
+}
+
+/// What seating needs beside the tree: discounts and strengths, who sits alone, and the base distribution.
+#[derive(Clone, Debug)]
+pub struct House {
+    pub parameters: Parameters,
+    alone: Vec<Alone>,
+    /// p(w) below the root: of one outcome, all being equal.
+    pub base: f64,
+}
+
+impl House {
+    pub fn new(parameters: Parameters, base: f64) -> House {
+        let alone = parameters.discounts.iter().map(|&discount| Alone::new(discount)).collect();
+        House { parameters, alone, base }
+    }
+
+    /// Takes other discounts and strengths.
+    pub fn set_parameters(&mut self, parameters: Parameters) {
+        self.alone.iter_mut().zip(&parameters.discounts).for_each(|(alone, &discount)| alone.set_discount(discount));
+        self.parameters = parameters;
+    }
+
+    /// Who sits alone at a depth.
+    pub fn alone(&mut self, depth: usize) -> &mut Alone {
+        &mut self.alone[depth]
+    }
+
+    /// p(w | h) at every depth of the path, the whole context's last: `probabilities[d]` is at depth d.
+    #[inline]
+    pub fn probabilities(&self, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
+        let mut below = self.base;
+        for depth in 0..=path.depth {
+            below = self.probability(tree, path, depth, below);
+            probabilities[depth] = below;
+        }
+    }
+
+    /// p(w | h) at one depth, where the parent's is `below`.
+    #[inline]
+    pub fn probability(&self, tree: &Tree, path: &Path, depth: usize, below: f64) -> f64 {
+        let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
+        let dish = &tree.dishes[path.dishes[depth] as usize];
+        let restaurant = &tree.restaurants[path.restaurants[depth] as usize];
+        let seats = f64::from(dish.customers) - a * f64::from(dish.tables);
+        (seats + (b + a * f64::from(restaurant.tables)) * below) / (f64::from(restaurant.customers) + b)
+    }
+
+    /// Seats a customer of the dish at `depth` of the path; `probabilities` are those of the path.
+    #[inline]
+    pub fn add(
+        &self,
+        tree: &mut Tree,
+        path: &Path,
+        depth: usize,
+        probabilities: &[f64; DEEPEST + 1],
+        rng: &mut Generator,
+    ) {
+        for depth in (0..=depth).rev() {
+            let below = if depth == 0 { self.base } else { probabilities[depth - 1] };
+            let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
+            let dish = &mut tree.dishes[path.dishes[depth] as usize];
+            let restaurant = &mut tree.restaurants[path.restaurants[depth] as usize];
+            let opens = dish.customers == 0 || {
+                let seats = f64::from(dish.customers) - a * f64::from(dish.tables);
+                let new = (b + a * f64::from(restaurant.tables)) * below;
+                unit(rng) * (seats + new) < new
+            };
+            dish.customers += 1;
+            restaurant.customers += 1;
+            if !opens {
+                return;
+            }
+            dish.tables += 1;
+            restaurant.tables += 1;
+        }
+    }
+
+    /// Takes away a customer of the dish at `depth` of the path.
+    #[inline]
+    pub fn remove(&mut self, tree: &mut Tree, path: &Path, depth: usize, rng: &mut Generator) {
+        for depth in (0..=depth).rev() {
+            let dish = &mut tree.dishes[path.dishes[depth] as usize];
+            let restaurant = &mut tree.restaurants[path.restaurants[depth] as usize];
+            let (customers, tables) = (dish.customers, dish.tables);
+            dish.customers -= 1;
+            restaurant.customers -= 1;
+            let closes = match tables {
+                _ if tables == customers => true,
+                1 => false,
+                _ => unit(rng) < self.alone[depth].probability(customers, tables),
+            };
+            if !closes {
+                return;
+            }
+            dish.tables -= 1;
+            restaurant.tables -= 1;
+        }
+    }
+}
