@@ -18,7 +18,6 @@ use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::stop::{stop_flag, stop_with_stdin};
 use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
-use crate::corpus::open;
 use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
 use crate::job::manifest::InputRecord;
@@ -79,7 +78,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         return Ok(exit::RESUME);
     }
     let problems = write(plan, &session.title, &record.folder, &checkpoints, &trained)?;
-    record.done(seconds, Some(inputs(plan)))?;
+    record.done(seconds, Some(plan.files.iter().map(|path| InputRecord::of_file(path)).collect()))?;
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -186,15 +185,6 @@ fn write(
         folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
     Ok(problems)
-}
-
-fn inputs(plan: &Plan) -> Vec<InputRecord> {
-    let record = |path: &std::path::PathBuf| InputRecord {
-        path: path.display().to_string(),
-        bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        content: open::content_hash(path).ok().map(|hash| format!("{hash:016x}")),
-    };
-    plan.files.iter().map(record).collect()
 }
 
 /// What all processes must agree on: the job, the build, the workers, and where the run folder is.
