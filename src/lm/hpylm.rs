@@ -97,6 +97,7 @@ pub struct Hpylm {
     changes: Vec<Change>,
     /// Tables by shard from a checkpoint, until it is known which dishes they are of.
     loaded: Vec<(u32, Vec<u32>)>,
+    censuses: Vec<Census>,
     /// Figures for hyperparameters by shard, of one sweep.
     statistics: Option<(u64, BTreeMap<u32, Vec<f64>>)>,
     path: Path,
@@ -123,6 +124,7 @@ impl Hpylm {
             marks: Marks::default(),
             changes: vec![],
             loaded: vec![],
+            censuses: vec![],
             statistics: None,
             path: Path::default(),
             scratch: Scratch::default(),
@@ -320,7 +322,8 @@ impl Hpylm {
         mine.iter().enumerate().for_each(|(place, &number)| place_of[number as usize] = Some(place));
         let place =
             |home: Option<&u16>| home.map_or(Some(0), |&home| *place_of.get(usize::from(home)).unwrap_or(&None));
-        let mut censuses = vec![Census::default(); mine.len()];
+        let mut censuses = std::mem::take(&mut self.censuses);
+        censuses.resize(mine.len(), Census::default());
         for (depth, level) in self.tree.levels.iter().enumerate() {
             censuses.iter_mut().for_each(Census::clear);
             for number in level.restaurants.start as usize..level.restaurants.end as usize {
@@ -338,6 +341,7 @@ impl Hpylm {
                 figures.extend(census.draw(a, b, self.house.alone(depth), rng).figures());
             }
         }
+        self.censuses = censuses;
         mine.into_iter().zip(figures).collect()
     }
 }
