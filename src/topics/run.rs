@@ -7,7 +7,7 @@ use serde_json::json;
 use timely::worker::Worker;
 
 use super::collection::{Catalogue, collect};
-use super::documents_report::DocumentTopics;
+use super::documents_report;
 use super::job::Plan;
 use super::lda::Lda;
 use super::model::{KIND, TopicModel};
@@ -78,7 +78,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         return Ok(exit::RESUME);
     }
     let problems = write(plan, &session.title, &record.folder, &checkpoints, &trained)?;
-    record.done(seconds, Some(inputs(plan)))?;
+    record.done(seconds, Some(plan.files.iter().map(|path| InputRecord::of_file(path)).collect()))?;
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -128,7 +128,7 @@ fn program(
     })?;
     Ok(is_leader.then(|| Trained {
         end,
-        model: TopicModel::new(collection.vocabulary, &lda),
+        model: TopicModel::new(collection.vocabulary, plan.tokenisation.clone(), &lda),
         catalogue: collection.catalogue,
         figures,
     }))
@@ -172,9 +172,7 @@ fn write(
 ) -> Result<Vec<Diagnostic>> {
     let Trained { model, catalogue, figures, .. } = trained;
     folder.write("model", &model_file::to_bytes(KIND, model)?)?;
-    let documents = DocumentTopics::collect(plan, catalogue, model, checkpoints).map_err(Error::Input)?;
-    folder.write("report/doc-topics.txt", documents.table.as_bytes())?;
-    folder.write("report/state.gz", &documents.state)?;
+    let shown = documents_report::write(plan, catalogue, model, checkpoints, folder)?;
     let problems: Vec<Diagnostic> = catalogue
         .problems
         .iter()
@@ -183,19 +181,10 @@ fn write(
             problem: problem.clone(),
         })
         .collect();
-    for (name, content) in report::files(title, plan, model, figures, &documents.shown, peak_memory_mib()) {
+    for (name, content) in report::files(title, plan, model, figures, &shown, peak_memory_mib()) {
         folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
     Ok(problems)
-}
-
-fn inputs(plan: &Plan) -> Vec<InputRecord> {
-    let record = |path: &std::path::PathBuf| InputRecord {
-        path: path.display().to_string(),
-        bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        content: std::fs::read(path).ok().map(|bytes| format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes))),
-    };
-    plan.files.iter().map(record).collect()
 }
 
 /// What all processes must agree on: the job, the build, the workers, and where the run folder is.
