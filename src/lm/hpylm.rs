@@ -90,6 +90,7 @@ pub struct Hpylm {
     base: Vec<u32>,
     homes: Homes,
     owners: Option<Owners>,
+    /// Dishes whose tables the sweep over a shard has changed.
     marks: Marks,
     /// What the own shards have changed.
     changes: Vec<Change>,
@@ -133,6 +134,7 @@ impl Hpylm {
         };
         if !model.is_alone() {
             model.base = vec![0; model.tree.dishes.len()];
+            model.marks = Marks::new(model.tree.dishes.len());
             model.homes = model.lowest_shards();
         }
         model
@@ -183,7 +185,8 @@ impl Hpylm {
 
     /// Seats the tokens of a shard for the first time.
     fn seat(&mut self, shard: &mut Shard, rng: &mut Generator) {
-        let Hpylm { tree, house, path, scratch, .. } = self;
+        let Hpylm { tree, house, path, scratch, marks, .. } = self;
+        let mut changed = |dish| marks.set(dish);
         shard.orders.clear();
         for &(leaf, tokens) in &shard.leaves {
             path.find(tree, leaf);
@@ -191,10 +194,11 @@ impl Hpylm {
                 match &self.plan.order {
                     Order::Fixed(_) => {
                         house.probabilities(tree, path, &mut scratch.words);
-                        house.add(tree, path, path.depth(), &scratch.words, rng);
+                        house.add(tree, path, path.depth(), &scratch.words, &mut changed, rng);
                     }
                     Order::Infinite { stop, .. } => {
-                        shard.orders.push(order::add(house, stop, tree, path, scratch, rng) as u8);
+                        let order = order::add(house, stop, tree, path, scratch, &mut changed, rng);
+                        shard.orders.push(order as u8);
                     }
                 }
             }
@@ -203,22 +207,32 @@ impl Hpylm {
 
     /// Takes every token of a shard out and seats it again.
     fn sweep(&mut self, shard: &mut Shard, rng: &mut Generator) {
-        let Hpylm { tree, house, path, scratch, .. } = self;
+        match self.is_alone() {
+            true => self.reseat(shard, |_, _| (), rng),
+            false => self.reseat(shard, Marks::set, rng),
+        }
+    }
+
+    /// The same; `mark` notes a dish whose tables change.
+    #[inline(always)]
+    fn reseat(&mut self, shard: &mut Shard, mark: impl Fn(&mut Marks, u32), rng: &mut Generator) {
+        let Hpylm { tree, house, path, scratch, marks, .. } = self;
+        let mut changed = |dish| mark(marks, dish);
         let mut token = 0;
         for &(leaf, tokens) in &shard.leaves {
             path.find(tree, leaf);
             match &self.plan.order {
                 Order::Fixed(_) => {
                     for _ in 0..tokens {
-                        house.remove(tree, path, path.depth(), rng);
+                        house.remove(tree, path, path.depth(), &mut changed, rng);
                         house.probabilities(tree, path, &mut scratch.words);
-                        house.add(tree, path, path.depth(), &scratch.words, rng);
+                        house.add(tree, path, path.depth(), &scratch.words, &mut changed, rng);
                     }
                 }
                 Order::Infinite { stop, .. } => {
                     for order in &mut shard.orders[token..token + tokens as usize] {
-                        order::remove(house, tree, path, usize::from(*order), rng);
-                        *order = order::add(house, stop, tree, path, scratch, rng) as u8;
+                        order::remove(house, tree, path, usize::from(*order), &mut changed, rng);
+                        *order = order::add(house, stop, tree, path, scratch, &mut changed, rng) as u8;
                     }
                 }
             }
@@ -228,31 +242,28 @@ impl Hpylm {
 
     /// Notes what a shard has changed, and returns the counts to where they were. `before` are the orders at first.
     fn note(&mut self, shard: &Shard, before: &[u8]) {
-        for &(leaf, _) in &shard.leaves {
-            let mut dish = leaf;
-            while dish != NONE {
-                let record = self.tree.dishes[dish as usize];
-                let tables = record.tables.wrapping_sub(self.base[dish as usize]) as i32;
-                if tables != 0 {
-                    self.note_change(Change { dish, tables, tokens: 0 });
-                }
-                dish = record.parent;
+        let mut from = 0;
+        while let Some(dish) = self.marks.next(from) {
+            let tables = self.tree.dishes[dish as usize].tables.wrapping_sub(self.base[dish as usize]) as i32;
+            if tables != 0 {
+                self.note_change(Change { dish, tables, tokens: 0 });
             }
+            from = dish + 1;
         }
-        if self.is_infinite() {
-            let mut token = 0;
-            for &(leaf, tokens) in &shard.leaves {
-                self.path.find(&self.tree, leaf);
-                for _ in 0..tokens {
-                    let (old, new) = (before.get(token).copied(), shard.orders[token]);
-                    token += 1;
-                    if old != Some(new) {
-                        let (dish, tables) = (self.path.dish(usize::from(new)), 0);
-                        self.note_change(Change { dish, tables, tokens: 1 });
-                        if let Some(old) = old {
-                            let dish = self.path.dish(usize::from(old));
-                            self.note_change(Change { dish, tables, tokens: -1 });
-                        }
+        self.marks.clear();
+        let mut token = 0;
+        let leaves = if self.is_infinite() { shard.leaves.as_slice() } else { &[] };
+        for &(leaf, tokens) in leaves {
+            self.path.find(&self.tree, leaf);
+            for _ in 0..tokens {
+                let (old, new) = (before.get(token).copied(), shard.orders[token]);
+                token += 1;
+                if old != Some(new) {
+                    let (dish, tables) = (self.path.dish(usize::from(new)), 0);
+                    self.note_change(Change { dish, tables, tokens: 1 });
+                    if let Some(old) = old {
+                        let dish = self.path.dish(usize::from(old));
+                        self.note_change(Change { dish, tables, tokens: -1 });
                     }
                 }
             }
@@ -471,6 +482,7 @@ impl Model for Hpylm {
             self.base[dish as usize] = self.tree.dishes[dish as usize].tables;
             from = dish + 1;
         }
+        self.marks.clear();
     }
 
     /// The sums of auxiliary variables, by depth.

@@ -112,10 +112,10 @@ fn chain(
         for &leaf in leaves {
             path.find(tree, leaf);
             if sweep > 0 {
-                house.remove(tree, &path, path.depth(), rng);
+                house.remove(tree, &path, path.depth(), &mut |_| (), rng);
             }
             house.probabilities(tree, &path, &mut p);
-            house.add(tree, &path, path.depth(), &p, rng);
+            house.add(tree, &path, path.depth(), &p, &mut |_| (), rng);
         }
         if sweep > 0 {
             visit(tree);
@@ -191,9 +191,9 @@ fn orders_of_tokens_have_their_exact_distribution() {
         for (token, &leaf) in leaves.iter().enumerate() {
             path.find(&tree, leaf);
             if sweep > 0 {
-                order::remove(&mut house, &mut tree, &path, orders[token], &mut rng);
+                order::remove(&mut house, &mut tree, &path, orders[token], &mut |_| (), &mut rng);
             }
-            orders[token] = order::add(&house, &prior, &mut tree, &path, &mut scratch, &mut rng);
+            orders[token] = order::add(&house, &prior, &mut tree, &path, &mut scratch, &mut |_| (), &mut rng);
         }
         if sweep > 0 {
             *seen.entry(orders.clone()).or_insert(0.0) += 1.0;
@@ -300,8 +300,8 @@ fn many_restaurants_drawn_together_are_as_if_drawn_one_by_one() {
             }
         }
     }
-    for i in 0..4 {
-        let [(m, v), (n, w)] = [0, 1].map(|of| (moments[of][i][0], moments[of][i][1] - moments[of][i][0].powi(2)));
+    for (i, pair) in moments[0].iter().zip(&moments[1]).enumerate() {
+        let [(m, v), (n, w)] = [pair.0, pair.1].map(|of| (of[0], of[1] - of[0] * of[0]));
         let error = libm::sqrt((v + w) / f64::from(rounds));
         assert!((m - n).abs() < 5.0 * error, "figure {i}: mean {m} together, {n} apart");
         assert!((v / w - 1.0).abs() < 0.4, "figure {i}: variance {v} together, {w} apart");
@@ -357,7 +357,7 @@ proptest! {
         let mut path = Path::default();
         for &leaf in &leaves {
             path.find(&tree, leaf);
-            house.remove(&mut tree, &path, path.depth(), &mut rng);
+            house.remove(&mut tree, &path, path.depth(), &mut |_| (), &mut rng);
         }
         prop_assert_eq!(tree, empty);
     }
@@ -379,9 +379,9 @@ proptest! {
             let mut p = [0.0; DEEPEST + 1];
             for leaf in mine {
                 path.find(&own, leaf);
-                house.remove(&mut own, &path, path.depth(), &mut rng);
+                house.remove(&mut own, &path, path.depth(), &mut |_| (), &mut rng);
                 house.probabilities(&own, &path, &mut p);
-                house.add(&mut own, &path, path.depth(), &p, &mut rng);
+                house.add(&mut own, &path, path.depth(), &p, &mut |_| (), &mut rng);
             }
             let changed = own.dishes.iter().zip(&tree.dishes).enumerate();
             changes.extend(changed.map(|(dish, (after, before))| Change {
@@ -412,10 +412,10 @@ fn invariants_hold_after_a_million_operations() {
         let token = rng.random_range(0..leaves.len() as u32) as usize;
         path.find(&tree, leaves[token]);
         if seated[token] {
-            house.remove(&mut tree, &path, path.depth(), &mut rng);
+            house.remove(&mut tree, &path, path.depth(), &mut |_| (), &mut rng);
         } else {
             house.probabilities(&tree, &path, &mut p);
-            house.add(&mut tree, &path, path.depth(), &p, &mut rng);
+            house.add(&mut tree, &path, path.depth(), &p, &mut |_| (), &mut rng);
         }
         seated[token] = !seated[token];
         if operation % 100_000 == 99_999 {
