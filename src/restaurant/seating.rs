@@ -56,6 +56,22 @@ impl Path {
         debug_assert_eq!(dish, NONE, "the path ends at the root");
     }
 
+    /// A path of these dishes and restaurants, from the root on.
+    #[inline]
+    pub fn set(&mut self, places: impl Iterator<Item = (u32, u32)>) {
+        self.depth = 0;
+        for (depth, (dish, restaurant)) in places.enumerate() {
+            (self.depth, self.dishes[depth], self.restaurants[depth]) = (depth, dish, restaurant);
+        }
+    }
+
+    /// How many dishes, from the root on, are those of another path too.
+    #[inline]
+    pub fn shared(&self, other: &Path) -> usize {
+        let most = self.depth.min(other.depth) + 1;
+        (0..most).take_while(|&depth| self.dishes[depth] == other.dishes[depth]).count()
+    }
+
     pub fn depth(&self) -> usize {
         self.depth
     }

@@ -199,6 +199,31 @@ impl Tree {
         }
     }
 
+    /// A tree with the same restaurants, each with dishes 0 .. `dishes`: dish `dishes` r + i is the i-th of restaurant r.
+    pub fn with_dishes(&self, dishes: u32) -> Tree {
+        let mut tree = Tree {
+            restaurants: vec![Restaurant::default(); self.restaurants.len()],
+            elements: self.elements.clone(),
+            ..Tree::default()
+        };
+        for restaurant in 0..self.restaurants.len() as u32 {
+            let above = self.parent_of(restaurant);
+            tree.first.push(tree.dishes.len() as u32);
+            for dish in 0..dishes {
+                let parent = if above == NONE { NONE } else { dishes * above + dish };
+                tree.dishes.push(Dish { customers: 0, tables: 0, parent, restaurant });
+                tree.outcomes.push(dish);
+            }
+        }
+        tree.first.push(tree.dishes.len() as u32);
+        for level in &self.levels {
+            let restaurants = level.restaurants.clone();
+            let range = dishes * restaurants.start..dishes * restaurants.end;
+            tree.levels.push(Level { restaurants, dishes: range });
+        }
+        tree
+    }
+
     /// The longest context.
     pub fn depth(&self) -> usize {
         self.levels.len() - 1

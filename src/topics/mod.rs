@@ -34,6 +34,7 @@ pub mod lda;
 pub mod left_to_right;
 pub mod log_likelihood;
 pub mod model;
+pub mod ngram;
 pub mod perplexity;
 pub mod prior;
 pub mod report;

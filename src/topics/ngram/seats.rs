@@ -1,0 +1,176 @@
+//! Customers and tables by topic, for many places: dishes of a tree, or its restaurants.
+//!
+//! A place holds a short list, sorted by topic, of the topics that have customers there. Its room never changes: no place
+//! can have more topics than tokens pass it, nor more than there are. A place with room for all topics has them all, in
+//! order, and is looked up without a search. So nothing is allocated in a sweep, and what a list looks like follows from
+//! the counts alone.
+
+use std::ops::Range;
+
+/// Lists of counts by topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seats {
+    topics: usize,
+    /// Where each place's room begins, and the end of the last.
+    starts: Vec<u32>,
+    lengths: Vec<u16>,
+    topic: Vec<u16>,
+    pub customers: Vec<u32>,
+    pub tables: Vec<u32>,
+}
+
+impl Seats {
+    /// Places that this many tokens pass, each.
+    pub fn new(topics: usize, tokens: &[u32]) -> Seats {
+        let mut seats = Seats { topics, ..Seats::default() };
+        let mut end = 0u32;
+        seats.starts.reserve_exact(tokens.len() + 1);
+        for &tokens in tokens {
+            seats.starts.push(end);
+            end += tokens.min(topics as u32);
+        }
+        seats.starts.push(end);
+        seats.topic = vec![0; end as usize];
+        seats.customers = vec![0; end as usize];
+        seats.tables = vec![0; end as usize];
+        seats.lengths = vec![0; tokens.len()];
+        for place in 0..tokens.len() {
+            if seats.has_all(place as u32) {
+                let start = seats.starts[place] as usize;
+                seats.lengths[place] = topics as u16;
+                (0..topics).for_each(|topic| seats.topic[start + topic] = topic as u16);
+            }
+        }
+        seats
+    }
+
+    /// Whether a place has room for all topics.
+    #[inline]
+    fn has_all(&self, place: u32) -> bool {
+        (self.starts[place as usize + 1] - self.starts[place as usize]) as usize == self.topics
+    }
+
+    /// Number of places.
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// The slots of a place's list.
+    #[inline]
+    pub fn slots(&self, place: u32) -> Range<usize> {
+        let start = self.starts[place as usize] as usize;
+        start..start + usize::from(self.lengths[place as usize])
+    }
+
+    /// The topic of a slot.
+    #[inline]
+    pub fn topic(&self, slot: usize) -> usize {
+        usize::from(self.topic[slot])
+    }
+
+    /// The slot of a topic, if it has one.
+    #[inline]
+    pub fn find(&self, place: u32, topic: usize) -> Option<usize> {
+        let slots = self.slots(place);
+        if slots.len() == self.topics {
+            return Some(slots.start + topic);
+        }
+        let list = &self.topic[slots.clone()];
+        list.iter().position(|&other| usize::from(other) == topic).map(|at| slots.start + at)
+    }
+
+    /// The slot of a topic, which is made where there is none.
+    #[inline]
+    pub fn open(&mut self, place: u32, topic: usize) -> usize {
+        match self.find(place, topic) {
+            Some(slot) => slot,
+            None => self.insert(place, topic),
+        }
+    }
+
+    fn insert(&mut self, place: u32, topic: usize) -> usize {
+        let slots = self.slots(place);
+        let at = slots.start + self.topic[slots.clone()].partition_point(|&other| usize::from(other) < topic);
+        self.topic.copy_within(at..slots.end, at + 1);
+        self.customers.copy_within(at..slots.end, at + 1);
+        self.tables.copy_within(at..slots.end, at + 1);
+        (self.topic[at], self.customers[at], self.tables[at]) = (topic as u16, 0, 0);
+        self.lengths[place as usize] += 1;
+        at
+    }
+
+    /// Takes the slot away where nobody is left.
+    #[inline]
+    pub fn close(&mut self, place: u32, slot: usize) {
+        let slots = self.slots(place);
+        if self.customers[slot] != 0 || self.tables[slot] != 0 || slots.len() == self.topics {
+            return;
+        }
+        self.topic.copy_within(slot + 1..slots.end, slot);
+        self.customers.copy_within(slot + 1..slots.end, slot);
+        self.tables.copy_within(slot + 1..slots.end, slot);
+        self.lengths[place as usize] -= 1;
+    }
+
+    /// Customers and tables of a topic.
+    pub fn get(&self, place: u32, topic: usize) -> (u32, u32) {
+        self.find(place, topic).map_or((0, 0), |slot| (self.customers[slot], self.tables[slot]))
+    }
+
+    /// Adds to the counts of a topic; in between, counts may be negative: they wrap.
+    pub fn change(&mut self, place: u32, topic: usize, customers: i32, tables: i32) {
+        let slot = self.open(place, topic);
+        self.customers[slot] = self.customers[slot].wrapping_add_signed(customers);
+        self.tables[slot] = self.tables[slot].wrapping_add_signed(tables);
+        self.close(place, slot);
+    }
+
+    /// Bytes for each place and each slot.
+    pub fn bytes(&self) -> usize {
+        self.starts.len() * 4 + self.lengths.len() * 2 + self.topic.len() * 10
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn lists_are_what_a_map_is(changes in prop::collection::vec((0..4u32, 0..5usize, any::<bool>()), 1..300)) {
+            // Place 0 and 1 have room for all five topics, the others for as many tokens as ever come.
+            let mut seats = Seats::new(5, &[9, 5, 4, 3]);
+            let mut twin = BTreeMap::<(u32, usize), (u32, u32)>::new();
+            for (place, topic, adds) in changes {
+                let held = twin.get(&(place, topic)).copied().unwrap_or((0, 0));
+                let topics = twin.keys().filter(|key| key.0 == place && **key != (place, topic)).count() as u32;
+                if adds && (place < 2 || topics < 5 - place) {
+                    seats.change(place, topic, 2, 1);
+                    twin.insert((place, topic), (held.0 + 2, held.1 + 1));
+                } else if held.0 > 0 {
+                    seats.change(place, topic, -2, -1);
+                    twin.insert((place, topic), (held.0 - 2, held.1 - 1));
+                    twin.retain(|_, counts| *counts != (0, 0));
+                }
+                for place in 0..4 {
+                    let listed: BTreeMap<(u32, usize), (u32, u32)> = seats
+                        .slots(place)
+                        .map(|slot| ((place, seats.topic(slot)), (seats.customers[slot], seats.tables[slot])))
+                        .filter(|(_, counts)| *counts != (0, 0))
+                        .collect();
+                    let expected: BTreeMap<_, _> =
+                        twin.iter().filter(|(key, _)| key.0 == place).map(|(key, counts)| (*key, *counts)).collect();
+                    prop_assert_eq!(listed, expected);
+                    let order: Vec<usize> = seats.slots(place).map(|slot| seats.topic(slot)).collect();
+                    prop_assert!(order.is_sorted());
+                }
+            }
+        }
+    }
+}
