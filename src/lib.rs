@@ -13,10 +13,8 @@
 //! cluster/     workers, and what travels between them: the only place with timely and differential types
 //! transition/  transition systems, their oracles, memory cost; reordering, dependency length, center-embedding
 //! oracle/      the oracle job: what a sentence adds to the counts, the study made of them, and its report
-//! topics/      the topics job: LDA, from documents to topics
+//! topics/      the topics job: LDA, from documents to topics, and the probability of documents held out
 //! math/        lanes, draws and special functions that give the same bits on every processor
-//! topics/      latent Dirichlet allocation: counts, sweeps over shards, the learned prior, held-out probability
-//! math/        draws and special functions, the same bits on every processor
 //! report/      tables, figures, one self-contained page
 //! progress.rs, error.rs    what is said on stderr, and exit codes
 //! ```

@@ -8,6 +8,7 @@
 //! - `bad_input`: what goes wrong is said clearly, early, and with the right exit code
 //! - `watch`: treebanks that change under a running job
 //! - `mesh`: strangers, other jobs and missing processes
+//! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
 //! - `synchronisation`: operators against plain sequential twins
 //! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
@@ -29,6 +30,8 @@ mod oracle_job;
 mod oracles;
 #[path = "all/page.rs"]
 mod page;
+#[path = "all/perplexity.rs"]
+mod perplexity;
 #[path = "all/reader.rs"]
 mod reader;
 #[path = "all/synchronisation.rs"]

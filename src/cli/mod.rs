@@ -2,7 +2,9 @@
 
 mod check;
 mod cluster;
+mod import;
 mod launch;
+mod perplexity;
 mod report;
 mod run;
 mod status;
@@ -34,6 +36,10 @@ enum Verb {
     Status(status::Status),
     /// Make the report of a run again, or compare several runs
     Report(report::Report),
+    /// Say how well a model predicts documents that it has not seen
+    Perplexity(perplexity::Perplexity),
+    /// Make a model of what another program has trained: MALLET's state file
+    Import(import::Import),
     /// Validate treebank files: `file:line [sent_id]: rule: what is wrong`
     Check(check::Check),
     /// Make artificial data with known structure
@@ -65,6 +71,8 @@ impl Verb {
             Verb::Launch(launch) => launch.run(),
             Verb::Status(status) => status.run(),
             Verb::Report(report) => report.run(),
+            Verb::Perplexity(perplexity) => perplexity.run(),
+            Verb::Import(import) => import.run(),
             Verb::Check(check) => check.run(),
             Verb::Synth(synth) => synth.run(),
         }

@@ -25,6 +25,7 @@ pub enum Rule {
     NoRoot,
     BadHeader,
     OutsideDocument,
+    BadField,
 }
 
 impl Rule {
@@ -46,6 +47,7 @@ impl Rule {
             Rule::NoRoot => "no-root",
             Rule::BadHeader => "bad-header",
             Rule::OutsideDocument => "outside-document",
+            Rule::BadField => "bad-field",
         }
     }
 

@@ -32,14 +32,19 @@ use super::text::{Encoding, lossy};
 pub const LONGEST_DOCUMENT: usize = 64 << 20;
 
 /// How documents stand in a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
+    /// A document per line
     #[default]
     Lines,
+    /// Blank lines between documents
     Blocks,
+    /// A document per file
     Files,
+    /// id, label and text on a line, separated by TAB
     Mallet,
+    /// A line #DOC, TAB and an id opens a document
     Docs,
 }
 

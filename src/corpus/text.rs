@@ -57,7 +57,7 @@ pub fn broken_byte(text: &[u8]) -> Option<(usize, String)> {
     Some((
         at,
         format!(
-            "byte 0x{byte:02x} is not UTF-8; if the file is ISO 8859-1, say so: encoding = \"latin-1\" in a job, --latin-1 for check"
+            "byte 0x{byte:02x} is not UTF-8; if the file is ISO 8859-1, say so: encoding = \"latin-1\" in a job, --latin-1 for a command"
         ),
     ))
 }

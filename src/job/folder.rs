@@ -4,7 +4,7 @@
 //! a run that dies leaves what was there before.
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -58,6 +58,11 @@ impl RunFolder {
         write_whole(&self.path.join(name), content)
     }
 
+    /// Begins to write `name`, a path in the folder, piece by piece.
+    pub fn create_file(&self, name: &str) -> Result<WholeFile> {
+        WholeFile::create(&self.path.join(name))
+    }
+
     /// Appends a line to `name`.
     pub fn append(&self, name: &str, line: &str) -> Result<()> {
         let path = self.path.join(name);
@@ -81,17 +86,78 @@ impl RunFolder {
 
 /// Writes a file beside its old version and renames it over that.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    let beside = PathBuf::from(beside);
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&beside)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|e| {
-        let _ = fs::remove_file(&beside); // what is left of it is of no use
-        Error::output(path, e)
-    })
+    let mut file = WholeFile::create(path)?;
+    file.write_all(content).map_err(|e| Error::output(path, e))?;
+    file.finish()
+}
+
+/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing.
+pub struct WholeFile {
+    path: PathBuf,
+    beside: PathBuf,
+    file: BufWriter<File>,
+    is_whole: bool,
+}
+
+impl WholeFile {
+    pub fn create(path: &Path) -> Result<WholeFile> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".tmp");
+        let beside = PathBuf::from(beside);
+        let file = File::create(&beside).map_err(|e| Error::output(path, e))?;
+        Ok(WholeFile { path: path.to_path_buf(), beside, file: BufWriter::new(file), is_whole: false })
+    }
+
+    /// Makes what was written the file's content.
+    pub fn finish(mut self) -> Result<()> {
+        let mut finish = || -> io::Result<()> {
+            self.file.flush()?;
+            self.file.get_ref().sync_all()?;
+            fs::rename(&self.beside, &self.path)
+        };
+        finish().map_err(|e| Error::output(&self.path, e))?;
+        self.is_whole = true;
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            let _ = fs::remove_file(&self.beside); // what is left of it is of no use
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_not_finished_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_whole(&path, b"old").unwrap();
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write_all(&[b'n'; 100_000]).unwrap();
+        drop(file);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies beside it");
+        let mut file = WholeFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        file.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

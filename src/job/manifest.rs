@@ -51,8 +51,8 @@ pub struct InputRecord {
     pub path: String,
     /// Size of the file as stored.
     pub bytes: u64,
-    /// Sum, modulo 2^64, of the XXH3 hashes of its sentences: the same however the file is packed or cut. Null where
-    /// the run follows changes.
+    /// Of a treebank: the sum, modulo 2^64, of the XXH3 hashes of its sentences, the same however the file is packed or
+    /// cut; null where the run follows changes. Of documents: the XXH3 hash of the file as stored.
     pub content: Option<String>,
 }
 

@@ -4,13 +4,14 @@
 //! for ever; another kind, another version or a damaged file is refused with the reason.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::cluster::checkpoint::{decode, encode};
+use crate::corpus::open::first_bytes;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"SAWMILLM";
@@ -32,15 +33,30 @@ pub fn to_bytes<T: Serialize>(kind: &str, model: &T) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The kind of the model at `path`, a model file or a run folder.
+pub fn kind(path: &Path) -> Result<String> {
+    let path = file_of(path);
+    let start = first_bytes(&path, HEADER).map_err(|e| Error::input(&path, e))?;
+    kind_of(&start).map_err(|e| Error::input(&path, e))
+}
+
 /// Reads the model of kind `kind` at `path`, a model file or a run folder.
 pub fn load<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T> {
-    let path = if path.is_dir() { path.join("model") } else { path.to_path_buf() };
+    let path = file_of(path);
     let bytes = std::fs::read(&path).map_err(|e| Error::input(&path, e))?;
     parse(&bytes, kind).map_err(|e| Error::input(&path, e))
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> io::Result<T> {
-    let bad = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
+fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("model") } else { path.to_path_buf() }
+}
+
+fn bad(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// The kind that a header names.
+fn kind_of(bytes: &[u8]) -> io::Result<String> {
     if bytes.len() < HEADER || !bytes.starts_with(MAGIC) {
         return Err(bad("this is not a model of sawmill".to_string()));
     }
@@ -48,7 +64,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> io::Result<T> {
     if format != FORMAT {
         return Err(bad(format!("the model has format {format}; this sawmill reads {FORMAT}")));
     }
-    let found = String::from_utf8_lossy(&bytes[12..28]).trim_end_matches('\0').to_string();
+    Ok(String::from_utf8_lossy(&bytes[12..28]).trim_end_matches('\0').to_string())
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> io::Result<T> {
+    let found = kind_of(bytes)?;
     if found != kind {
         return Err(bad(format!("this is a model of kind {found}, not {kind}")));
     }

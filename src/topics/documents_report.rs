@@ -1,93 +1,176 @@
-//! Documents' topics, from the last checkpoint: MALLET's doc-topics and state, and the documents that show each topic.
+//! Documents' topics, from the last checkpoint: MALLET's doc-topics and state, the documents that show each topic, and
+//! the documents that were held out.
+//!
+//! Everything is written as it is read: memory holds the topics of one shard, and one document.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 
+use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
 use super::collection::{Catalogue, each_document};
-use super::job::Plan;
+use super::job::{Plan, Test};
 use super::model::TopicModel;
 use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::sweep::part_name;
+use crate::corpus::documents::RawDocument;
+use crate::error::{Error, Result};
+use crate::job::folder::{RunFolder, WholeFile};
 
 /// Documents shown with each topic.
 const SHOWN: usize = 5;
 
-/// What is made of the training documents.
-pub struct DocumentTopics {
-    /// MALLET's doc-topics: number, id, and the share of each topic.
-    pub table: String,
-    /// MALLET's state: document, source, position, word and topic of every token; gzip.
-    pub state: Vec<u8>,
-    /// By topic: the documents with the largest share, as (share, id).
-    pub shown: Vec<Vec<(f64, String)>>,
+/// By topic: the documents with the largest share, as (share, id).
+pub type Shown = Vec<Vec<(f64, String)>>;
+
+/// Reads the documents once more, and their topics from the checkpoint of the last sweep; writes what is made of them
+/// into the report, and returns the documents that show each topic.
+pub fn write(
+    plan: &Plan,
+    catalogue: &Catalogue,
+    model: &TopicModel,
+    checkpoints: &Checkpoints,
+    folder: &RunFolder,
+) -> Result<Shown> {
+    let mut writer = Writer::new(plan, model, checkpoints, folder)?;
+    let files: Vec<u32> = (0..plan.files.len() as u32).collect();
+    let mut written = Ok(());
+    each_document(plan, catalogue, &files, |number, document| {
+        if written.is_ok() {
+            let shard = (!catalogue.is_test[number]).then(|| catalogue.shard[number]);
+            written = writer.document(shard, document);
+        }
+    })
+    .map_err(Error::Input)?;
+    written?;
+    writer.finish()
 }
 
-impl DocumentTopics {
-    /// Reads the documents once more, and their topics from the checkpoint of the last sweep.
-    pub fn collect(
-        plan: &Plan,
-        catalogue: &Catalogue,
-        model: &TopicModel,
-        checkpoints: &Checkpoints,
-    ) -> Result<DocumentTopics, String> {
-        let mut shards = BTreeMap::<u32, std::vec::IntoIter<u16>>::new();
-        for number in 0..plan.schedule.shards {
-            let topics: Vec<u16> =
-                checkpoints.read_part(plan.schedule.sweeps, &part_name(number)).map_err(|e| e.to_string())?;
-            shards.insert(number, topics.into_iter());
+/// The files in the making.
+struct Writer<'a> {
+    plan: &'a Plan,
+    model: &'a TopicModel,
+    checkpoints: &'a Checkpoints,
+    folder: &'a RunFolder,
+    /// Documents so far.
+    number: u64,
+    /// The shard that the last document belongs to, and the topics of its tokens that are left.
+    shard: Option<u32>,
+    topics: std::vec::IntoIter<u16>,
+    /// MALLET's doc-topics: number, id, and the share of each topic.
+    table: WholeFile,
+    /// MALLET's state: document, source, position, word and topic of every token. Buffered, since the lines are short.
+    state: BufWriter<GzEncoder<WholeFile>>,
+    /// Documents held out, in the format `docs`; none where the user has them as files.
+    held_out: Option<WholeFile>,
+    shown: Shown,
+}
+
+impl<'a> Writer<'a> {
+    fn new(
+        plan: &'a Plan,
+        model: &'a TopicModel,
+        checkpoints: &'a Checkpoints,
+        folder: &'a RunFolder,
+    ) -> Result<Writer<'a>> {
+        let state = GzBuilder::new().mtime(0).write(folder.create_file("report/state.gz")?, Compression::fast());
+        let is_held_out = matches!(&plan.test, Test::HoldOut(hold_out) if hold_out.documents > 0);
+        let mut writer = Writer {
+            plan,
+            model,
+            checkpoints,
+            folder,
+            number: 0,
+            shard: None,
+            topics: vec![].into_iter(),
+            table: folder.create_file("report/doc-topics.txt")?,
+            state: BufWriter::with_capacity(1 << 16, state),
+            held_out: is_held_out.then(|| folder.create_file("report/test-documents.txt")).transpose()?,
+            shown: vec![vec![]; model.topics()],
+        };
+        writer.heads().map_err(|e| Error::output(&folder.path().join("report"), e))?;
+        Ok(writer)
+    }
+
+    fn heads(&mut self) -> io::Result<()> {
+        let alphas: Vec<String> = self.model.alpha.iter().map(|alpha| format!("{alpha}")).collect();
+        writeln!(self.table, "#doc name topic proportion ...")?;
+        writeln!(self.state, "#doc source pos typeindex type topic")?;
+        writeln!(self.state, "#alpha : {}\n#beta : {}", alphas.join(" "), self.model.beta)
+    }
+
+    /// Writes what is to be said of a document; one of no shard is held out.
+    fn document(&mut self, shard: Option<u32>, document: &RawDocument<'_>) -> Result<()> {
+        let written = match shard {
+            Some(shard) => {
+                self.turn_to(shard)?;
+                self.training_document(document)
+            }
+            None => self.test_document(document),
+        };
+        written.map_err(|e| Error::output(&self.folder.path().join("report"), e))
+    }
+
+    fn training_document(&mut self, document: &RawDocument<'_>) -> io::Result<()> {
+        let (model, mut counts, mut position) = (self.model, vec![0u32; self.model.topics()], 0u32);
+        let mut written = Ok(());
+        self.plan.tokenisation.each_token(document.text, |token| {
+            let (id, topic) = (model.vocabulary.id(token), self.topics.next().unwrap_or(0));
+            counts[usize::from(topic)] += 1;
+            let (number, source, word) = (self.number, document.id, model.vocabulary.word(id));
+            let line = writeln!(self.state, "{number} {source} {position} {id} {word} {topic}");
+            written = std::mem::replace(&mut written, Ok(())).and(line);
+            position += 1;
+        });
+        written?;
+        self.shares(document.id, &counts, position)?;
+        self.number += 1;
+        Ok(())
+    }
+
+    /// Shards are runs of documents: when the next one begins, the one before is done with.
+    fn turn_to(&mut self, shard: u32) -> Result<()> {
+        if self.shard != Some(shard) {
+            let topics = self.checkpoints.read_part::<Vec<u16>>(self.plan.schedule.sweeps, &part_name(shard));
+            let topics = topics.map_err(|e| Error::Input(e.to_string()))?;
+            self.topics = topics.into_iter();
+            self.shard = Some(shard);
         }
-        let strength: f64 = model.alpha.iter().sum();
-        let alphas: Vec<String> = model.alpha.iter().map(|alpha| format!("{alpha}")).collect();
-        let mut table = String::from("#doc name topic proportion ...\n");
-        let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
-        let mut state = BufWriter::with_capacity(1 << 16, gzip); // tokens are short lines
-        let mut write_error = writeln!(
-            state,
-            "#doc source pos typeindex type topic\n#alpha : {}\n#beta : {}",
-            alphas.join(" "),
-            model.beta
-        )
-        .err();
-        let mut shown: Vec<Vec<(f64, String)>> = vec![vec![]; model.topics()];
-        let mut document_number = 0;
-        let files: Vec<u32> = (0..plan.files.len() as u32).collect();
-        each_document(plan, catalogue, &files, |number, document| {
-            if catalogue.is_test[number] {
-                return;
-            }
-            let topics = shards.get_mut(&catalogue.shard[number]).expect("every shard has been read");
-            let mut counts = vec![0u32; model.topics()];
-            let mut position = 0;
-            plan.tokenisation.each_token(document.text, |token| {
-                let (id, topic) = (model.vocabulary.id(token), topics.next().unwrap_or(0));
-                counts[usize::from(topic)] += 1;
-                let word = model.vocabulary.word(id);
-                let line = writeln!(state, "{document_number} {} {position} {id} {word} {topic}", document.id);
-                write_error = write_error.take().or(line.err());
-                position += 1;
-            });
-            let share =
-                |topic: usize| (f64::from(counts[topic]) + model.alpha[topic]) / (f64::from(position) + strength);
-            let _ = write!(table, "{document_number}\t{}", document.id);
-            for topic in 0..model.topics() {
-                let _ = write!(table, "\t{:.6}", share(topic));
-                if counts[topic] > 0 {
-                    keep(&mut shown[topic], share(topic), document.id);
-                }
-            }
-            table.push('\n');
-            document_number += 1;
-        })?;
-        match write_error {
-            Some(error) => Err(error.to_string()),
-            None => {
-                let gzip = state.into_inner().map_err(|e| e.to_string())?;
-                Ok(DocumentTopics { table, state: gzip.finish().map_err(|e| e.to_string())?, shown })
+        Ok(())
+    }
+
+    fn shares(&mut self, id: &str, counts: &[u32], tokens: u32) -> io::Result<()> {
+        let strength: f64 = self.model.alpha.iter().sum();
+        write!(self.table, "{}\t{id}", self.number)?;
+        for (topic, &count) in counts.iter().enumerate() {
+            let share = (f64::from(count) + self.model.alpha[topic]) / (f64::from(tokens) + strength);
+            write!(self.table, "\t{share:.6}")?;
+            if count > 0 {
+                keep(&mut self.shown[topic], share, id);
             }
         }
+        writeln!(self.table)
+    }
+
+    fn test_document(&mut self, document: &RawDocument<'_>) -> io::Result<()> {
+        let Some(file) = &mut self.held_out else { return Ok(()) };
+        // An id of the other formats may be empty or have a TAB in it.
+        let id: Vec<&str> = document.id.split_whitespace().collect();
+        let id = if id.is_empty() { "-".to_string() } else { id.join(" ") };
+        writeln!(file, "#DOC\t{id}\t{}", document.label.trim())?;
+        for line in document.text.lines() {
+            let indent = if line.starts_with("#DOC") { " " } else { "" }; // else it would open a document
+            writeln!(file, "{indent}{line}")?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Shown> {
+        let state = self.state.into_inner().map_err(io::IntoInnerError::into_error).and_then(GzEncoder::finish);
+        state.map_err(|e| Error::output(&self.folder.path().join("report"), e))?.finish()?;
+        self.table.finish()?;
+        self.held_out.map_or(Ok(()), WholeFile::finish)?;
+        Ok(self.shown)
     }
 }
 

@@ -58,17 +58,29 @@ pub struct LeftToRight {
 impl LeftToRight {
     /// ln p of one document, whose words are rows of `counts`. Documents are independent: key a generator by each.
     pub fn document(&self, counts: &TopicCounts, prior: &Prior, words: &[u32], rng: &mut Generator) -> HeldOut {
+        let mut probability_ln = 0.0;
+        self.each_word(counts, prior, words, rng, |_, word_ln| probability_ln += word_ln);
+        HeldOut { probability_ln, words: words.len() as u64 }
+    }
+
+    /// Shows each word of a document and the estimate of ln p(word | those before it) to `visit`.
+    pub fn each_word(
+        &self,
+        counts: &TopicCounts,
+        prior: &Prior,
+        words: &[u32],
+        rng: &mut Generator,
+        mut visit: impl FnMut(u32, f64),
+    ) {
         assert!(self.particles > 0, "at least one particle");
         let mut filter = Filter::new(self.particles, counts, prior);
-        let mut probability_ln = 0.0;
         for n in 0..words.len() {
             if self.resample > 0 && n > 0 && n.is_multiple_of(self.resample) {
                 filter.choose(rng);
                 filter.redraw(counts, &words[..n], rng);
             }
-            probability_ln += ln(filter.predict(counts, words[n], rng) / (n as f64 + prior.strength()));
+            visit(words[n], ln(filter.predict(counts, words[n], rng) / (n as f64 + prior.strength())));
         }
-        HeldOut { probability_ln, words: words.len() as u64 }
     }
 }
 

@@ -1,9 +1,17 @@
 //! What an LDA job has learned: topics over words, and the prior of documents over topics.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
+use super::counts::{MAX_TOPICS, TopicCounts};
+use super::delta::Change;
 use super::lda::Lda;
+use super::prior::Prior;
+use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
+use crate::error::{Error, Result};
+use crate::job::model_file;
 use crate::math::ln;
 
 /// The kind in model files.
@@ -13,6 +21,8 @@ pub const KIND: &str = "lda";
 #[derive(Clone, Serialize, Deserialize)]
 pub struct TopicModel {
     pub vocabulary: Vocabulary,
+    /// How text becomes words of the vocabulary.
+    pub tokenisation: Tokenisation,
     pub alpha: Vec<f64>,
     pub beta: f64,
     /// Tokens by topic.
@@ -23,7 +33,7 @@ pub struct TopicModel {
 
 impl TopicModel {
     /// What a worker that holds all words has learned.
-    pub fn new(vocabulary: Vocabulary, lda: &Lda) -> TopicModel {
+    pub fn new(vocabulary: Vocabulary, tokenisation: Tokenisation, lda: &Lda) -> TopicModel {
         let cells = |id: u32| {
             let counts = (0..).zip(lda.word_counts(id)).filter(|(_, count)| *count > 0);
             counts.map(|(topic, count)| (topic, count as u32)).collect()
@@ -34,7 +44,27 @@ impl TopicModel {
             totals: lda.totals().iter().map(|&total| total as u64).collect(),
             words: (0..vocabulary.len() as u32).map(cells).collect(),
             vocabulary,
+            tokenisation,
         }
+    }
+
+    /// Reads the model at `path`, a model file or a run folder.
+    pub fn load(path: &Path) -> Result<TopicModel> {
+        let model: TopicModel = model_file::load(path, KIND)?;
+        match model.is_sound() {
+            true => Ok(model),
+            false => Err(Error::input(path, "the parts of the model do not fit together: the file is damaged")),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        let topics = self.topics();
+        let positive = |value: &f64| *value > 0.0 && value.is_finite();
+        (1..=MAX_TOPICS).contains(&topics)
+            && self.alpha.iter().chain([&self.beta]).all(positive)
+            && self.totals.len() == topics
+            && self.words.len() == self.vocabulary.len()
+            && self.words.iter().flatten().all(|(topic, _)| usize::from(*topic) < topics)
     }
 
     pub fn topics(&self) -> usize {
@@ -70,6 +100,24 @@ impl TopicModel {
             words.truncate(count);
         }
         top
+    }
+
+    /// The priors.
+    pub fn prior(&self) -> Prior {
+        let strength = self.alpha.iter().sum();
+        Prior::new(self.topics(), strength, self.beta, self.vocabulary.len() as u64).with_alpha(self.alpha.clone())
+    }
+
+    /// The counts as a table whose rows are the words of the vocabulary.
+    pub fn counts(&self) -> TopicCounts {
+        let mut counts = TopicCounts::new(self.vocabulary.len(), self.topics());
+        for (row, cells) in (0..).zip(&self.words) {
+            let changes: Vec<Change> =
+                cells.iter().map(|&(topic, count)| Change { row, topic, by: count as i32 }).collect();
+            counts.apply(&changes);
+        }
+        counts.apply_totals(&self.totals.iter().map(|&total| total as i64).collect::<Vec<i64>>());
+        counts
     }
 
     /// p(word | topic) of a count.

@@ -7,7 +7,7 @@ use serde_json::json;
 use timely::worker::Worker;
 
 use super::collection::{Catalogue, collect};
-use super::documents_report::DocumentTopics;
+use super::documents_report;
 use super::job::Plan;
 use super::lda::Lda;
 use super::model::{KIND, TopicModel};
@@ -18,6 +18,7 @@ use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::stop::{stop_flag, stop_with_stdin};
 use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
+use crate::corpus::open;
 use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
 use crate::job::manifest::InputRecord;
@@ -128,7 +129,7 @@ fn program(
     })?;
     Ok(is_leader.then(|| Trained {
         end,
-        model: TopicModel::new(collection.vocabulary, &lda),
+        model: TopicModel::new(collection.vocabulary, plan.tokenisation.clone(), &lda),
         catalogue: collection.catalogue,
         figures,
     }))
@@ -172,9 +173,7 @@ fn write(
 ) -> Result<Vec<Diagnostic>> {
     let Trained { model, catalogue, figures, .. } = trained;
     folder.write("model", &model_file::to_bytes(KIND, model)?)?;
-    let documents = DocumentTopics::collect(plan, catalogue, model, checkpoints).map_err(Error::Input)?;
-    folder.write("report/doc-topics.txt", documents.table.as_bytes())?;
-    folder.write("report/state.gz", &documents.state)?;
+    let shown = documents_report::write(plan, catalogue, model, checkpoints, folder)?;
     let problems: Vec<Diagnostic> = catalogue
         .problems
         .iter()
@@ -183,7 +182,7 @@ fn write(
             problem: problem.clone(),
         })
         .collect();
-    for (name, content) in report::files(title, plan, model, figures, &documents.shown, peak_memory_mib()) {
+    for (name, content) in report::files(title, plan, model, figures, &shown, peak_memory_mib()) {
         folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
     Ok(problems)
@@ -193,7 +192,7 @@ fn inputs(plan: &Plan) -> Vec<InputRecord> {
     let record = |path: &std::path::PathBuf| InputRecord {
         path: path.display().to_string(),
         bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
-        content: std::fs::read(path).ok().map(|bytes| format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes))),
+        content: open::content_hash(path).ok().map(|hash| format!("{hash:016x}")),
     };
     plan.files.iter().map(record).collect()
 }

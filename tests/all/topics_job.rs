@@ -1,5 +1,7 @@
 //! LDA as a user sees it: the same model whatever happens on the way, faults, and bad input.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -410,6 +412,125 @@ fn a_full_disk_keeps_the_checkpoint_before() {
     let _ = Command::new("umount").arg(&small).status();
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("No space left"), "{stderr}");
+}
+
+/// The sweep of the last checkpoint.
+fn last_checkpoint(out: &Path) -> u64 {
+    let text = std::fs::read(out.join("checkpoints/latest.json")).expect("a checkpoint");
+    serde_json::from_slice::<Value>(&text).unwrap()["sweep"].as_u64().unwrap()
+}
+
+/// The last sweep that the metrics tell of.
+fn last_sweep(out: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(out.join("metrics.jsonl")).ok()?;
+    serde_json::from_str::<Value>(text.lines().last()?).ok()?["sweep"].as_u64()
+}
+
+#[test]
+fn killed_while_it_writes_a_checkpoint_the_one_before_counts() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(100, 100));
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 10\n[sampler]\nsweeps = 2000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 50\n",
+    );
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("killed"));
+    assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+    let child = start(&job, &out, &["--workers", "1"]);
+    wait_until("some sweeps", || last_sweep(&out) > Some(5));
+    kill("-TERM", child.id());
+    assert_eq!(end(child).0, 75);
+    let before = last_checkpoint(&out);
+    let next = (before / 50 + 1) * 50;
+    // A pipe that nobody reads, in the place of a file that is about to be written, holds the writer at that very point:
+    // in the first part, in the last one, and when all parts are there but do not count yet.
+    let parts = out.join("checkpoints").join(format!("sweep-{next:08}"));
+    let points = [parts.join("shard-00001.tmp"), parts.join("shared.tmp"), out.join("checkpoints").join("next.tmp")];
+    for (point, workers) in points.iter().zip(["1", "2", "3"]) {
+        std::fs::create_dir_all(&parts).unwrap();
+        assert!(Command::new("mkfifo").arg(point).status().expect("mkfifo").success());
+        let mut child = start(&job, &out, &["--resume", "--workers", workers]);
+        wait_until("the sweep before", || last_sweep(&out) == Some(next - 1));
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!((last_sweep(&out), last_checkpoint(&out)), (Some(next - 1), before), "it waits at {point:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_file(point).unwrap();
+        std::fs::write(point, "half of a fi").unwrap();
+    }
+    let (code, stderr) = end(start(&job, &out, &["--resume", "--workers", "2"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains(&format!("going on after sweep {before}")), "{stderr}");
+    assert_eq!(model(&whole), model(&out));
+    assert_eq!(results(&whole), results(&out));
+}
+
+#[test]
+fn strangers_at_the_start_do_not_change_the_model() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(60, 80));
+    let job = job(folder.path(), SHORT);
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
+    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    let addresses = free_addresses(2);
+    let hosts = write(folder.path(), "hosts", addresses.join("\n"));
+    let process = |number: &'static str, more: &[&str]| {
+        let flags = ["--hosts", hosts.to_str().unwrap(), "--process", number, "--workers", "1"];
+        start(&job, &out, &[&flags, more].concat())
+    };
+    let first = process("0", &["--secret", "s"]);
+    let connect = || {
+        let mut socket = None;
+        wait_until("it listens", || {
+            socket = TcpStream::connect(&addresses[0]).ok();
+            socket.is_some()
+        });
+        socket.expect("a socket")
+    };
+    // One that says nothing, one that knows how a greeting begins but no secret, and one that floods.
+    let silent = connect();
+    let mut greeted = [0; 80];
+    let mut parrot = connect();
+    parrot.read_exact(&mut greeted).expect("a greeting");
+    parrot.write_all(&greeted).expect("it listens");
+    let _ = parrot.write_all(&[0; 32]);
+    let mut flood = connect();
+    while flood.write_all(&[0; 1 << 16]).is_ok() {}
+    let (code, stderr) = end(process("1", &[]));
+    assert_eq!(code, 2, "{stderr}");
+    let (code, stderr) = end(process("1", &["--secret", "t", "--start-within", "1"]));
+    assert_eq!(code, 4, "{stderr}");
+    assert!(stderr.contains("another secret"), "{stderr}");
+    let (code, stderr) = end(process("1", &["--secret", "s"]));
+    assert_eq!(code, 0, "{stderr}");
+    let (code, stderr) = end(first);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("it holds another secret") && stderr.contains("it is not sawmill"), "{stderr}");
+    assert_eq!(model(&whole), model(&out));
+    drop(silent);
+}
+
+#[test]
+fn a_run_folder_is_for_one_job_at_a_time() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(100, 100));
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 10\n[sampler]\nsweeps = 3000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 100\n",
+    );
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("shared"));
+    assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
+    let mut first = start(&job, &out, &["--workers", "1"]);
+    wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
+    for more in [&[][..], &["--resume"], &["--set", "seed=4"]] {
+        let (code, stderr) = end(start(&job, &out, more));
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains("another run is writing into this folder"), "{stderr}");
+    }
+    assert!(first.try_wait().unwrap().is_none(), "the first is still at it");
+    let (code, stderr) = end(first);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!((model(&whole), results(&whole)), (model(&out), results(&out)));
 }
 
 #[test]
