@@ -9,12 +9,13 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
 use super::collection::{Catalogue, each_document};
-use super::job::{Plan, Test};
+use super::job::Plan;
 use super::model::TopicModel;
 use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::sweep::part_name;
 use crate::corpus::documents::RawDocument;
 use crate::error::{Error, Result};
+use crate::job::corpus::Test;
 use crate::job::folder::{RunFolder, WholeFile};
 
 /// Documents shown with each topic.
