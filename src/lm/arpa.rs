@@ -10,6 +10,7 @@
 
 use std::io::{self, Write};
 
+use super::index::continued;
 use super::model::{Contexts, LanguageModel};
 use super::text::BEGIN;
 use crate::restaurant::tree::NONE;
@@ -53,7 +54,12 @@ struct Ngrams<'m> {
 impl<'m> Ngrams<'m> {
     fn new(model: &'m LanguageModel, contexts: &'m Contexts<'m>) -> io::Result<Ngrams<'m>> {
         let probabilities = probabilities(model, contexts);
-        Ok(Ngrams { model, contexts, continued: continued(model, contexts, probabilities.len())?, probabilities })
+        // A reader of the file would not find the back-off weight of a context that is no n-gram.
+        let continued = continued(model, contexts).map_err(|restaurant| {
+            let words = contexts.words(restaurant).join(" ");
+            io::Error::other(format!("the model does not hold together: `{words}` is a context, but no n-gram"))
+        })?;
+        Ok(Ngrams { model, contexts, probabilities, continued })
     }
 
     /// How many there are with contexts of `depth` words.
@@ -143,34 +149,4 @@ fn probability_at(
             model.share(restaurant) * below
         }
     }
-}
-
-/// By dish: the restaurant whose context is the dish's n-gram. Fails where a context is no n-gram: a reader of the file
-/// would not find its back-off weight.
-fn continued(model: &LanguageModel, contexts: &Contexts<'_>, dishes: usize) -> io::Result<Vec<u32>> {
-    let mut continued = vec![NONE; dishes];
-    // By restaurant: that of the context without its nearest word, which of one word is the root.
-    let mut farther = vec![0; model.restaurants()];
-    for depth in 2..model.depths() {
-        for restaurant in model.level(depth) {
-            let missing = || {
-                let words = contexts.words(restaurant).join(" ");
-                io::Error::other(format!("the model does not hold together: `{words}` is a context, but no n-gram"))
-            };
-            let above = contexts.parent(restaurant);
-            farther[restaurant] = model.find_child(farther[above], model.element(restaurant)).ok_or_else(missing)?;
-            let nearest = nearest_word(model, contexts, restaurant);
-            let dish = model.find_dish(farther[restaurant], nearest).ok_or_else(missing)?;
-            continued[dish] = restaurant as u32;
-        }
-    }
-    Ok(continued)
-}
-
-/// The word of a context that is nearest to the next one.
-fn nearest_word(model: &LanguageModel, contexts: &Contexts<'_>, mut restaurant: usize) -> u32 {
-    while contexts.parent(restaurant) != 0 {
-        restaurant = contexts.parent(restaurant);
-    }
-    model.element(restaurant)
 }

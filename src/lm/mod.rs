@@ -4,6 +4,7 @@
 //! - `generate`: sentences drawn from a model
 //! - `history`: the words before the next one
 //! - `hpylm`: the model as it is trained
+//! - `index`: a model laid out for reading text fast
 //! - `job`: its job file
 //! - `model`: what was learned, to be kept and asked
 //! - `perplexity`: how well a model predicts sentences
@@ -14,6 +15,7 @@ pub mod arpa;
 pub mod generate;
 pub mod history;
 pub mod hpylm;
+pub mod index;
 pub mod job;
 pub mod model;
 pub mod perplexity;

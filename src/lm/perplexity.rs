@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::history::History;
+use super::index::{Index, Walk};
 use super::model::LanguageModel;
 use super::text::{END, each_word};
 use crate::corpus::diagnostic::Diagnostic;
@@ -187,8 +187,10 @@ pub fn score(
     listener: &mut impl Listener,
 ) -> Result<Score> {
     let mut sum = Score::default();
+    let index = Index::new(model);
+    let reader = Reader { model, index: index.as_ref() };
     for path in files {
-        score_file(model, path, format, encoding, listener, &mut sum)?;
+        reader.score_file(path, format, encoding, listener, &mut sum)?;
     }
     match sum.sentences {
         0 => Err(Error::Input("there is no sentence to score: the files have none, or only blank lines".to_string())),
@@ -196,48 +198,56 @@ pub fn score(
     }
 }
 
-fn score_file(
-    model: &LanguageModel,
-    path: &Path,
-    format: Format,
-    encoding: Encoding,
-    listener: &mut impl Listener,
-    sum: &mut Score,
-) -> Result<()> {
-    let name = path.display().to_string();
-    let listener = RefCell::new(listener); // both of the reader's visitors speak to it, in turn
-    let mut visit = |document: &RawDocument<'_>| {
-        let listener = &mut **listener.borrow_mut();
-        for line in document.text.lines().filter(|line| !line.trim().is_empty()) {
-            if listener.is_gone() {
-                return;
-            }
-            let number = sum.sentences + 1;
-            let score = score_sentence(model, number, line, listener);
-            listener.sentence(&ScoredSentence { number: Some(number), score });
-            sum.add(&score);
-        }
-    };
-    let mut report = |problem| listener.borrow_mut().problem(Diagnostic { path: name.clone(), problem });
-    read_documents(path, encoding, format, &mut visit, &mut report).map_err(|e| Error::input(path, e))
+/// A model as it is read with.
+struct Reader<'m> {
+    model: &'m LanguageModel,
+    index: Option<&'m Index>,
 }
 
-fn score_sentence(model: &LanguageModel, number: u64, line: &str, listener: &mut impl Listener) -> Score {
-    let mut score = Score { sentences: 1, ..Score::default() };
-    let mut history = History::begin(&model.symbols, model.depths() - 1);
-    let mut next = |word: &str, symbol: u32| {
-        let (probability, context) = model.probability(history.words().iter().copied(), symbol);
-        let (probability_ln, is_unknown) = (ln(probability), symbol == UNKNOWN);
-        history.push(symbol);
-        score.tokens += 1;
-        score.probability_ln += probability_ln;
-        match is_unknown {
-            true => score.unknown += 1,
-            false => score.known_ln += probability_ln,
-        }
-        listener.token(&ScoredToken { sentence: number, word, is_unknown, probability_ln, context });
-    };
-    each_word(&model.kept.tokenisation, line, |word| next(word, model.kept.vocabulary.id(word)));
-    next(END, model.symbols.end);
-    score
+impl Reader<'_> {
+    fn score_file(
+        &self,
+        path: &Path,
+        format: Format,
+        encoding: Encoding,
+        listener: &mut impl Listener,
+        sum: &mut Score,
+    ) -> Result<()> {
+        let name = path.display().to_string();
+        let listener = RefCell::new(listener); // both of the reader's visitors speak to it, in turn
+        let mut visit = |document: &RawDocument<'_>| {
+            let listener = &mut **listener.borrow_mut();
+            for line in document.text.lines().filter(|line| !line.trim().is_empty()) {
+                if listener.is_gone() {
+                    return;
+                }
+                let number = sum.sentences + 1;
+                let score = self.score_sentence(number, line, listener);
+                listener.sentence(&ScoredSentence { number: Some(number), score });
+                sum.add(&score);
+            }
+        };
+        let mut report = |problem| listener.borrow_mut().problem(Diagnostic { path: name.clone(), problem });
+        read_documents(path, encoding, format, &mut visit, &mut report).map_err(|e| Error::input(path, e))
+    }
+
+    fn score_sentence(&self, number: u64, line: &str, listener: &mut impl Listener) -> Score {
+        let mut score = Score { sentences: 1, ..Score::default() };
+        let mut walk = Walk::begin(self.model, self.index);
+        let mut next = |word: &str, symbol: u32| {
+            let (probability, context) = walk.next(symbol);
+            let (probability_ln, is_unknown) = (ln(probability), symbol == UNKNOWN);
+            score.tokens += 1;
+            score.probability_ln += probability_ln;
+            match is_unknown {
+                true => score.unknown += 1,
+                false => score.known_ln += probability_ln,
+            }
+            listener.token(&ScoredToken { sentence: number, word, is_unknown, probability_ln, context });
+        };
+        let vocabulary = &self.model.kept.vocabulary;
+        each_word(&self.model.kept.tokenisation, line, |word| next(word, vocabulary.id(word)));
+        next(END, self.model.symbols.end);
+        score
+    }
 }
