@@ -51,11 +51,8 @@ impl Index {
             return None;
         }
         let continued = continued(model, &model.contexts()).ok()?;
-        let served = |dish: usize| Served {
-            outcome: model.outcome(dish),
-            continued: continued[dish],
-            seats: model.seats(dish),
-        };
+        let served =
+            |dish: usize| Served { outcome: model.outcome(dish), continued: continued[dish], seats: model.seats(dish) };
         let place = |restaurant: usize| {
             let dishes = model.dishes(restaurant);
             Place { start: dishes.start as u32, dishes: dishes.len() as u32, share: model.share(restaurant) }

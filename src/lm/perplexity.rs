@@ -140,7 +140,8 @@ pub struct ScoredSentence {
 
 impl ScoredSentence {
     /// The columns of [`ScoredSentence::to_row`].
-    pub const COLUMNS: &'static str = "sentence\ttokens\tunknown\tlog10_probability\tperplexity\tperplexity_without_unknown\n";
+    pub const COLUMNS: &'static str =
+        "sentence\ttokens\tunknown\tlog10_probability\tperplexity\tperplexity_without_unknown\n";
 
     /// A line of a table.
     pub fn to_row(&self) -> String {

@@ -124,8 +124,8 @@ fn what_cannot_be_scored_is_named() {
         assert_eq!((code, stdout.as_str()), (expected, ""), "{stderr}");
         assert!(stderr.contains(words), "{words}: {stderr}");
     };
-    let other = write(folder.path(), "other", model_file::to_bytes("hpylm", &vec![1u8]).unwrap());
-    refused(&other, &text, &[], 3, "this is a model of kind hpylm; perplexity is for models of kind lda");
+    let other = write(folder.path(), "other", model_file::to_bytes("other", &vec![1u8]).unwrap());
+    refused(&other, &text, &[], 3, "this is a model of kind other; perplexity is for models of kind lda and hpylm");
     refused(&text, &text, &[], 3, "text: this is not a model of sawmill");
     refused(&folder.path().join("none"), &text, &[], 3, "No such file");
     refused(folder.path(), &text, &[], 3, "model: No such file");
