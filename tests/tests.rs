@@ -12,6 +12,7 @@
 //! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
 //! - `synchronisation`: operators against plain sequential twins
+//! - `lm_job`: language models: the law, killed and resumed, quality, bad input
 //! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
 //!
 //! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.
@@ -23,6 +24,8 @@ mod support;
 mod bad_input;
 #[path = "all/law.rs"]
 mod law;
+#[path = "all/lm_job.rs"]
+mod lm_job;
 #[path = "all/lm_verbs.rs"]
 mod lm_verbs;
 #[path = "all/mesh.rs"]

@@ -75,6 +75,11 @@ pub trait Model {
     /// Held-out figures of a shard, to be added up in shard order.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64>;
 
+    /// What else is to be told of the model where it was evaluated, by the first worker.
+    fn snapshot(&self) -> Vec<f64> {
+        vec![]
+    }
+
     fn shared(&self) -> Self::Shared;
     fn set_shared(&mut self, shared: Self::Shared);
 
@@ -151,6 +156,10 @@ pub struct Round {
     pub learn_seconds: f64,
     /// Sum over shards of what the model evaluated; empty where it was not evaluated.
     pub evaluation: Vec<f64>,
+    /// What the model told of itself there.
+    pub snapshot: Vec<f64>,
+    /// Whether this is a round of before a crash, of which only the evaluation is known.
+    pub is_past: bool,
     /// Sum over shards of the statistics.
     pub statistics: Vec<f64>,
     /// Why a checkpoint that was due could not be written.
@@ -177,6 +186,9 @@ struct Report {
     sync_bytes: u64,
 }
 
+/// Evaluations, which are kept with checkpoints so that the report of a resumed run has all of them.
+type History = Vec<(u64, Vec<f64>, Vec<f64>)>;
+
 /// What a worker says of its parts of a checkpoint, or why they could not be written.
 type Written = std::result::Result<Vec<Part>, String>;
 
@@ -191,6 +203,11 @@ pub fn train<M: Model>(
 ) -> Result<(M, End)> {
     let mut driver = Driver::new(worker, model, schedule, control);
     let mut sweep = driver.begin(worker)?;
+    if worker.index() == 0 {
+        for (sweep, evaluation, snapshot) in driver.history.clone() {
+            tell(&driver.model, &Round { sweep, evaluation, snapshot, is_past: true, ..Round::default() });
+        }
+    }
     while sweep < schedule.sweeps {
         let began = Instant::now();
         let next = next_multiple(sweep, schedule.sync_every).min(schedule.sweeps);
@@ -203,6 +220,8 @@ pub fn train<M: Model>(
         round.learn_seconds = learning.elapsed().as_secs_f64();
         if is_due(sweep, schedule.evaluate_every) || is_last {
             round.evaluation = driver.evaluate(worker, sweep);
+            round.snapshot = driver.model.snapshot();
+            driver.history.push((sweep, round.evaluation.clone(), round.snapshot.clone()));
         }
         let is_stopped = driver.share(worker, report, &mut round) && !is_last;
         if is_due(sweep, schedule.checkpoint_every) || is_last || is_stopped {
@@ -229,6 +248,8 @@ pub fn train<M: Model>(
 struct Driver<'a, M: Model> {
     model: M,
     control: &'a Control,
+    /// Evaluations so far: the sweep, what the model evaluated, and what it told of itself.
+    history: History,
     mine: Vec<u32>,
     merge: Option<MergeRows>,
     route: Route,
@@ -245,6 +266,7 @@ impl<'a, M: Model> Driver<'a, M> {
         Driver {
             model,
             control,
+            history: vec![],
             mine: (0..schedule.shards).filter(|shard| shard % peers == index).collect(),
             merge: table.map(|(row_count, columns, held)| MergeRows::new(worker, row_count, columns, held)),
             route: Route::new(worker),
@@ -268,7 +290,9 @@ impl<'a, M: Model> Driver<'a, M> {
             }
         }
         if let Some(sweep) = start {
-            self.model.set_shared(read_part(&self.control.checkpoints, sweep, SHARED)?);
+            let (shared, history) = read_part::<(M::Shared, History)>(&self.control.checkpoints, sweep, SHARED)?;
+            self.model.set_shared(shared);
+            self.history = history;
         }
         self.mine.iter().for_each(|&number| self.model.count_shard(number));
         self.synchronise(worker);
@@ -383,7 +407,7 @@ impl<'a, M: Model> Driver<'a, M> {
             parts.push(checkpoints.write_part(sweep, &part_name(number), &self.model.save_shard(number))?);
         }
         if index == 0 {
-            parts.push(checkpoints.write_part(sweep, SHARED, &self.model.shared())?);
+            parts.push(checkpoints.write_part(sweep, SHARED, &(self.model.shared(), &self.history))?);
         }
         Ok(parts)
     }

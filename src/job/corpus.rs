@@ -102,12 +102,7 @@ impl CorpusSettings {
 impl Corpus {
     /// The files with sizes and hashes, for the manifest.
     pub fn inputs(&self) -> Vec<InputRecord> {
-        let record = |path: &PathBuf| InputRecord {
-            path: path.display().to_string(),
-            bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
-            content: std::fs::read(path).ok().map(|bytes| format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes))),
-        };
-        self.files.iter().map(record).collect()
+        self.files.iter().map(|path| InputRecord::of_file(path)).collect()
     }
 
     /// The files, for people, and the workers that will read them.

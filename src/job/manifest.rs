@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::corpus::open::content_hash;
 use crate::corpus::piece::{Input, Origin};
 use crate::error::{Error, Result};
 
@@ -54,6 +55,17 @@ pub struct InputRecord {
     /// Of a treebank: the sum, modulo 2^64, of the XXH3 hashes of its sentences, the same however the file is packed or
     /// cut; null where the run follows changes. Of documents: the XXH3 hash of the file as stored.
     pub content: Option<String>,
+}
+
+impl InputRecord {
+    /// What is to be said of a file of documents.
+    pub fn of_file(path: &Path) -> InputRecord {
+        InputRecord {
+            path: path.display().to_string(),
+            bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            content: content_hash(path).ok().map(|hash| format!("{hash:016x}")),
+        }
+    }
 }
 
 impl Manifest {

@@ -48,7 +48,6 @@ struct Test {
     is_unknown: Vec<bool>,
     /// Sum of p over posterior samples.
     sums: Vec<f64>,
-    samples: u32,
 }
 
 /// What a checkpoint keeps of a shard.
@@ -58,7 +57,6 @@ pub struct SavedShard {
     tables: Vec<u32>,
     orders: Vec<u8>,
     sums: Vec<f64>,
-    samples: u32,
 }
 
 /// Figures of test tokens: those of known words and ends of sentences, and those of unknown words.
@@ -92,13 +90,17 @@ pub struct Hpylm {
     base: Vec<u32>,
     homes: Homes,
     owners: Option<Owners>,
+    /// Dishes whose tables the sweep over a shard has changed.
     marks: Marks,
     /// What the own shards have changed.
     changes: Vec<Change>,
     /// Tables by shard from a checkpoint, until it is known which dishes they are of.
     loaded: Vec<(u32, Vec<u32>)>,
+    censuses: Vec<Census>,
     /// Figures for hyperparameters by shard, of one sweep.
     statistics: Option<(u64, BTreeMap<u32, Vec<f64>>)>,
+    /// The last sweep after which parameters were learned.
+    sweep: u64,
     path: Path,
     scratch: Scratch,
 }
@@ -123,13 +125,16 @@ impl Hpylm {
             marks: Marks::default(),
             changes: vec![],
             loaded: vec![],
+            censuses: vec![],
             statistics: None,
+            sweep: 0,
             path: Path::default(),
             scratch: Scratch::default(),
             tree,
         };
         if !model.is_alone() {
             model.base = vec![0; model.tree.dishes.len()];
+            model.marks = Marks::new(model.tree.dishes.len());
             model.homes = model.lowest_shards();
         }
         model
@@ -143,14 +148,13 @@ impl Hpylm {
         &self.house.parameters
     }
 
-    /// How many samples the averages are over.
-    pub fn samples(&self) -> u32 {
-        self.tests.values().map(|test| test.samples).max().unwrap_or(0)
-    }
-
     /// Whether the job has one shard, whose counts nobody else changes.
     fn is_alone(&self) -> bool {
         self.plan.schedule.shards == 1
+    }
+
+    fn is_infinite(&self) -> bool {
+        matches!(self.plan.order, Order::Infinite { .. })
     }
 
     /// The lowest own shard of each dish and restaurant.
@@ -181,7 +185,8 @@ impl Hpylm {
 
     /// Seats the tokens of a shard for the first time.
     fn seat(&mut self, shard: &mut Shard, rng: &mut Generator) {
-        let Hpylm { tree, house, path, scratch, .. } = self;
+        let Hpylm { tree, house, path, scratch, marks, .. } = self;
+        let mut changed = |dish| marks.set(dish);
         shard.orders.clear();
         for &(leaf, tokens) in &shard.leaves {
             path.find(tree, leaf);
@@ -189,10 +194,11 @@ impl Hpylm {
                 match &self.plan.order {
                     Order::Fixed(_) => {
                         house.probabilities(tree, path, &mut scratch.words);
-                        house.add(tree, path, path.depth(), &scratch.words, rng);
+                        house.add(tree, path, path.depth(), &scratch.words, &mut changed, rng);
                     }
                     Order::Infinite { stop, .. } => {
-                        shard.orders.push(order::add(house, stop, tree, path, scratch, rng) as u8);
+                        let order = order::add(house, stop, tree, path, scratch, &mut changed, rng);
+                        shard.orders.push(order as u8);
                     }
                 }
             }
@@ -201,22 +207,32 @@ impl Hpylm {
 
     /// Takes every token of a shard out and seats it again.
     fn sweep(&mut self, shard: &mut Shard, rng: &mut Generator) {
-        let Hpylm { tree, house, path, scratch, .. } = self;
+        match self.is_alone() {
+            true => self.reseat(shard, |_, _| (), rng),
+            false => self.reseat(shard, Marks::set, rng),
+        }
+    }
+
+    /// The same; `mark` notes a dish whose tables change.
+    #[inline(always)]
+    fn reseat(&mut self, shard: &mut Shard, mark: impl Fn(&mut Marks, u32), rng: &mut Generator) {
+        let Hpylm { tree, house, path, scratch, marks, .. } = self;
+        let mut changed = |dish| mark(marks, dish);
         let mut token = 0;
         for &(leaf, tokens) in &shard.leaves {
             path.find(tree, leaf);
             match &self.plan.order {
                 Order::Fixed(_) => {
                     for _ in 0..tokens {
-                        house.remove(tree, path, path.depth(), rng);
+                        house.remove(tree, path, path.depth(), &mut changed, rng);
                         house.probabilities(tree, path, &mut scratch.words);
-                        house.add(tree, path, path.depth(), &scratch.words, rng);
+                        house.add(tree, path, path.depth(), &scratch.words, &mut changed, rng);
                     }
                 }
                 Order::Infinite { stop, .. } => {
                     for order in &mut shard.orders[token..token + tokens as usize] {
-                        order::remove(house, tree, path, usize::from(*order), rng);
-                        *order = order::add(house, stop, tree, path, scratch, rng) as u8;
+                        order::remove(house, tree, path, usize::from(*order), &mut changed, rng);
+                        *order = order::add(house, stop, tree, path, scratch, &mut changed, rng) as u8;
                     }
                 }
             }
@@ -226,31 +242,28 @@ impl Hpylm {
 
     /// Notes what a shard has changed, and returns the counts to where they were. `before` are the orders at first.
     fn note(&mut self, shard: &Shard, before: &[u8]) {
-        for &(leaf, _) in &shard.leaves {
-            let mut dish = leaf;
-            while dish != NONE {
-                let record = self.tree.dishes[dish as usize];
-                let tables = record.tables.wrapping_sub(self.base[dish as usize]) as i32;
-                if tables != 0 {
-                    self.note_change(Change { dish, tables, tokens: 0 });
-                }
-                dish = record.parent;
+        let mut from = 0;
+        while let Some(dish) = self.marks.next(from) {
+            let tables = self.tree.dishes[dish as usize].tables.wrapping_sub(self.base[dish as usize]) as i32;
+            if tables != 0 {
+                self.note_change(Change { dish, tables, tokens: 0 });
             }
+            from = dish + 1;
         }
-        if matches!(self.plan.order, Order::Infinite { .. }) {
-            let mut token = 0;
-            for &(leaf, tokens) in &shard.leaves {
-                self.path.find(&self.tree, leaf);
-                for _ in 0..tokens {
-                    let (old, new) = (before.get(token).copied(), shard.orders[token]);
-                    token += 1;
-                    if old != Some(new) {
-                        let (dish, tables) = (self.path.dish(usize::from(new)), 0);
-                        self.note_change(Change { dish, tables, tokens: 1 });
-                        if let Some(old) = old {
-                            let dish = self.path.dish(usize::from(old));
-                            self.note_change(Change { dish, tables, tokens: -1 });
-                        }
+        self.marks.clear();
+        let mut token = 0;
+        let leaves = if self.is_infinite() { shard.leaves.as_slice() } else { &[] };
+        for &(leaf, tokens) in leaves {
+            self.path.find(&self.tree, leaf);
+            for _ in 0..tokens {
+                let (old, new) = (before.get(token).copied(), shard.orders[token]);
+                token += 1;
+                if old != Some(new) {
+                    let (dish, tables) = (self.path.dish(usize::from(new)), 0);
+                    self.note_change(Change { dish, tables, tokens: 1 });
+                    if let Some(old) = old {
+                        let dish = self.path.dish(usize::from(old));
+                        self.note_change(Change { dish, tables, tokens: -1 });
                     }
                 }
             }
@@ -320,7 +333,8 @@ impl Hpylm {
         mine.iter().enumerate().for_each(|(place, &number)| place_of[number as usize] = Some(place));
         let place =
             |home: Option<&u16>| home.map_or(Some(0), |&home| *place_of.get(usize::from(home)).unwrap_or(&None));
-        let mut censuses = vec![Census::default(); mine.len()];
+        let mut censuses = std::mem::take(&mut self.censuses);
+        censuses.resize(mine.len(), Census::default());
         for (depth, level) in self.tree.levels.iter().enumerate() {
             censuses.iter_mut().for_each(Census::clear);
             for number in level.restaurants.start as usize..level.restaurants.end as usize {
@@ -338,6 +352,7 @@ impl Hpylm {
                 figures.extend(census.draw(a, b, self.house.alone(depth), rng).figures());
             }
         }
+        self.censuses = censuses;
         mine.into_iter().zip(figures).collect()
     }
 }
@@ -349,7 +364,7 @@ fn deal(tokens: &Tokens, order: &[u32], leaves: &[u32]) -> (BTreeMap<u32, Shard>
     for (&number, range) in &tokens.test {
         let is_unknown = range.clone().map(|token| tokens.outcome(token) == UNKNOWN).collect();
         let sums = vec![0.0; range.len()];
-        tests.insert(number, Test { leaves: vec![NONE; range.len()], is_unknown, sums, samples: 0 });
+        tests.insert(number, Test { leaves: vec![NONE; range.len()], is_unknown, sums });
     }
     // Which shard each token is of: tokens of a shard are one run.
     let mut runs: Vec<(&Range<usize>, bool, u32)> =
@@ -395,7 +410,7 @@ impl Model for Hpylm {
     fn load_shard(&mut self, number: u32, saved: SavedShard) -> Result<(), String> {
         let tokens: usize = self.tokens(number) as usize;
         let deepest = self.plan.depth();
-        let orders = if matches!(self.plan.order, Order::Infinite { .. }) { tokens } else { 0 };
+        let orders = if self.is_infinite() { tokens } else { 0 };
         let test = self.tests.get(&number).map_or(0, |test| test.leaves.len());
         if saved.orders.len() != orders
             || saved.sums.len() != test
@@ -404,7 +419,7 @@ impl Model for Hpylm {
             return Err(format!("the checkpoint of shard {number} does not fit its {tokens} tokens"));
         }
         if let Some(test) = self.tests.get_mut(&number) {
-            (test.sums, test.samples) = (saved.sums, saved.samples);
+            test.sums = saved.sums;
         }
         let mut shard = self.shards.remove(&number).unwrap_or_default();
         shard.orders = saved.orders;
@@ -423,7 +438,6 @@ impl Model for Hpylm {
             tables,
             orders: self.shards.get(&number).map_or(vec![], |shard| shard.orders.clone()),
             sums: test.map_or(vec![], |test| test.sums.clone()),
-            samples: test.map_or(0, |test| test.samples),
         }
     }
 
@@ -445,7 +459,8 @@ impl Model for Hpylm {
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
         if post.peers() > 1 && self.owners.is_none() && !self.is_alone() {
-            self.owners = Some(Owners::agree(&self.tree, &mut self.homes, post));
+            let has_visits = self.is_infinite();
+            self.owners = Some(Owners::agree(&self.tree, &mut self.homes, has_visits, post));
         }
         self.take_loaded();
         let changes = std::mem::take(&mut self.changes);
@@ -467,6 +482,7 @@ impl Model for Hpylm {
             self.base[dish as usize] = self.tree.dishes[dish as usize].tables;
             from = dish + 1;
         }
+        self.marks.clear();
     }
 
     /// The sums of auxiliary variables, by depth.
@@ -481,6 +497,7 @@ impl Model for Hpylm {
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
+        self.sweep = sweep;
         if !self.plan.learn {
             return;
         }
@@ -500,15 +517,14 @@ impl Model for Hpylm {
 
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
         let Some(mut test) = self.tests.remove(&number) else { return vec![] };
-        let is_sample = self.plan.is_sample(sweep);
-        test.samples += u32::from(is_sample);
+        let (is_sample, samples) = (self.plan.is_sample(sweep), self.plan.samples(sweep));
         let mut held_out = HeldOut::default();
         for token in 0..test.leaves.len() {
             let p = self.probability(test.leaves[token]);
             if is_sample {
                 test.sums[token] += p;
             }
-            let mean = if test.samples > 0 { test.sums[token] / f64::from(test.samples) } else { p };
+            let mean = if samples > 0 { test.sums[token] / samples as f64 } else { p };
             let kind = usize::from(test.is_unknown[token]);
             held_out.last_ln[kind] += ln(p);
             held_out.mean_ln[kind] += ln(mean);
@@ -516,6 +532,12 @@ impl Model for Hpylm {
         }
         self.tests.insert(number, test);
         held_out.figures()
+    }
+
+    /// The number of samples, discounts, strengths.
+    fn snapshot(&self) -> Vec<f64> {
+        let Parameters { discounts, strengths } = &self.house.parameters;
+        [&[self.plan.samples(self.sweep) as f64], discounts.as_slice(), strengths.as_slice()].concat()
     }
 
     fn shared(&self) -> Parameters {

@@ -210,10 +210,16 @@ impl Plan {
         sweep > self.burn_in && sweep.is_multiple_of(self.schedule.evaluate_every)
     }
 
+    /// How many samples there are after `sweep`.
+    pub fn samples(&self, sweep: u64) -> u64 {
+        let every = self.schedule.evaluate_every;
+        (sweep / every).saturating_sub(self.burn_in / every)
+    }
+
     /// The plan, for people.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let schedule = &self.schedule;
-        let samples = (1..=schedule.sweeps).filter(|&sweep| self.is_sample(sweep)).count();
+        let samples = self.samples(schedule.sweeps);
         let mut text = format!(
             "language-model job, seed {}: {} HPYLM, {} sweeps over {} shards, synchronised every {}; {samples} samples after \
              a burn-in of {}\n",

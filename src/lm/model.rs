@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::job::model_file;
 use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::Parameters;
-use crate::restaurant::tree::{NONE, Visits};
+use crate::restaurant::tree::{NONE, Tree, Visits};
 
 /// The kind in model files.
 pub const KIND: &str = "hpylm";
@@ -71,6 +71,7 @@ impl Kept {
             customers: vec![],
             tables: vec![],
         };
+        kept.reserve(tree);
         let mut number_of = vec![NONE; tree.restaurants.len()];
         for level in &tree.levels {
             kept.levels.push(kept.elements.len() as u32);
@@ -102,6 +103,18 @@ impl Kept {
         kept.children.resize(all as usize + 1, all);
         kept.dishes.push(kept.outcomes.len() as u32);
         kept
+    }
+
+    /// Makes room: growing by doubling would copy, and peak.
+    fn reserve(&mut self, tree: &Tree) {
+        let restaurants = tree.restaurants.iter().filter(|restaurant| restaurant.customers > 0).count();
+        let dishes = tree.dishes.iter().filter(|dish| dish.customers > 0).count();
+        [&mut self.elements, &mut self.children, &mut self.dishes]
+            .into_iter()
+            .for_each(|list| list.reserve_exact(restaurants + 1));
+        [&mut self.outcomes, &mut self.customers, &mut self.tables]
+            .into_iter()
+            .for_each(|list| list.reserve_exact(dishes));
     }
 
     /// Whether the numbers can be those of a model; a file may be damaged.

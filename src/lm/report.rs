@@ -28,6 +28,18 @@ fn perplexity(ln: f64, tokens: f64) -> Option<f64> {
 }
 
 impl Evaluated {
+    /// What a round has found, where it was evaluated.
+    pub fn new(round: &Round) -> Option<Evaluated> {
+        let (samples, parameters) = round.snapshot.split_first()?;
+        let (discounts, strengths) = parameters.split_at(parameters.len() / 2);
+        Some(Evaluated {
+            sweep: round.sweep,
+            samples: *samples as u32,
+            held_out: HeldOut::from_figures(&round.evaluation).unwrap_or_default(),
+            parameters: Parameters { discounts: discounts.to_vec(), strengths: strengths.to_vec() },
+        })
+    }
+
     /// By the mean of p over the samples.
     pub fn perplexity(&self) -> Option<f64> {
         perplexity(self.held_out.mean_ln.iter().sum(), self.held_out.tokens.iter().sum())

@@ -2,7 +2,7 @@
 
 use timely::worker::Worker;
 
-use super::hpylm::{HeldOut, Hpylm};
+use super::hpylm::Hpylm;
 use super::job::Plan;
 use super::model::{KIND, Kept, LanguageModel};
 use super::report::{self, Evaluated, Figures};
@@ -64,15 +64,9 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     }
     let mut figures = Figures::new(&text);
     let model = Hpylm::new(plan, text.symbols, text.tokens);
-    let (model, end) = train(worker, model, &plan.schedule, &watcher.control, |model, round| {
+    let (model, end) = train(worker, model, &plan.schedule, &watcher.control, |_, round| {
         watcher.at(round.sweep);
-        let held_out = HeldOut::from_figures(&round.evaluation);
-        let evaluated = (!round.evaluation.is_empty() || round.sweep == plan.schedule.sweeps).then(|| Evaluated {
-            sweep: round.sweep,
-            samples: model.samples(),
-            held_out: held_out.unwrap_or_default(),
-            parameters: model.parameters().clone(),
-        });
+        let evaluated = Evaluated::new(round);
         tell(watcher, round, evaluated.as_ref());
         figures.add(round, evaluated);
     })?;
@@ -86,6 +80,9 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
 
 /// Writes a round into the metrics, and what is worth a line on stderr there.
 fn tell(watcher: &Watcher, round: &Round, evaluated: Option<&Evaluated>) {
+    if round.is_past {
+        return;
+    }
     let mut line = watcher.metrics(round);
     if let Some(evaluated) = evaluated {
         let (last, mean) = (evaluated.perplexity_last(), evaluated.perplexity());

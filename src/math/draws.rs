@@ -64,7 +64,7 @@ pub fn beta(a: f64, b: f64, rng: &mut impl Rng) -> f64 {
 /// How often a coin that shows heads with probability `p` shows them in `n` throws.
 ///
 /// While there are many, they are halved: the k-th smallest of n uniform numbers is Beta(k, n + 1 - k), and whichever side
-/// of it `p` lies on, one part is decided (Devroye 1986, X.4.3). A few are counted off by their gaps.
+/// of it `p` lies on, one part is decided (Devroye 1986, X.4.3).
 pub fn binomial(mut n: u64, mut p: f64, rng: &mut impl Rng) -> u64 {
     let mut heads = 0;
     while n > 0 && p > 0.0 {
@@ -88,19 +88,21 @@ pub fn binomial(mut n: u64, mut p: f64, rng: &mut impl Rng) -> u64 {
     heads
 }
 
-/// A binomial draw for p <= 1/2, by the gaps between heads.
+/// A binomial draw for p <= 1/2 and few heads: one lot is counted off against the probabilities of 0, 1, 2 ... heads.
 fn count_off(n: u64, p: f64, rng: &mut impl Rng) -> u64 {
     if n <= 4 {
         return (0..n).filter(|_| unit(rng) < p).count() as u64;
     }
-    let (mut heads, mut thrown) = (0, 0);
-    loop {
-        thrown += geometric(p, rng).saturating_add(1);
-        if thrown > n {
-            return heads;
-        }
+    let odds = p / (1.0 - p);
+    let mut probability = libm::exp(n as f64 * libm::log1p(-p));
+    let mut lot = unit(rng);
+    let mut heads = 0;
+    while lot >= probability && heads < n {
+        lot -= probability;
         heads += 1;
+        probability *= odds * (n + 1 - heads) as f64 / heads as f64;
     }
+    heads
 }
 
 /// Tails before the first heads, for 0 < p <= 1; at most 2^62.
@@ -142,6 +144,23 @@ mod tests {
     }
 
     #[test]
+    fn binomial_draws_have_the_binomial_distribution() {
+        let mut rng = generator(2, Purpose::Synth, 0, 0);
+        for (n, p) in [(4u64, 0.3), (30, 0.35), (30, 0.6), (60, 0.5)] {
+            let mut seen = vec![0.0; n as usize + 1];
+            let draws = 200_000;
+            (0..draws).for_each(|_| seen[binomial(n, p, &mut rng) as usize] += 1.0 / f64::from(draws));
+            let mut exact = libm::pow(1.0 - p, n as f64);
+            let mut distance = 0.0;
+            for (k, seen) in seen.iter().enumerate() {
+                distance += (seen - exact).abs() / 2.0;
+                exact *= p / (1.0 - p) * (n - k as u64) as f64 / (k + 1) as f64;
+            }
+            assert!(distance < 0.006, "Binomial({n}, {p}): {distance} from the exact distribution");
+        }
+    }
+
+    #[test]
     fn moments_are_those_of_the_distributions() {
         let mut rng = generator(1, Purpose::Synth, 0, 0);
         for shape in [0.3, 1.0, 2.5, 400.0] {
@@ -152,6 +171,17 @@ mod tests {
             let error = shape * libm::sqrt((2.0 + 6.0 / shape) / 100_000.0);
             assert!((variance - shape).abs() < 5.0 * error, "variance {variance} of Gamma({shape})");
         }
+        for (n, p) in [(3, 0.2), (40, 0.05), (40, 0.97), (1000, 0.3), (1_000_000, 0.7)] {
+            // Mean n p, variance n p (1 - p), whose own error is about sqrt(2 / 100,000) of it; five standard errors.
+            let (exact, spread) = (n as f64 * p, n as f64 * p * (1.0 - p));
+            let (mean, variance) = moments(100_000, || binomial(n, p, &mut rng) as f64);
+            assert!((mean - exact).abs() < 5.0 * libm::sqrt(spread / 100_000.0), "mean {mean} of Binomial({n}, {p})");
+            assert!((variance / spread - 1.0).abs() < 0.05, "variance {variance} of Binomial({n}, {p})");
+        }
+        let (mean, _) = moments(100_000, || geometric(0.2, &mut rng) as f64); // mean (1 - p) / p, variance (1 - p) / p^2
+        assert!((mean - 4.0).abs() < 5.0 * libm::sqrt(20.0 / 100_000.0), "mean {mean} of tails before heads");
+        let (mean, _) = moments(100_000, || beta(2.0, 3.0, &mut rng)); // mean 2/5, variance 1/25
+        assert!((mean - 0.4).abs() < 5.0 * 0.2 / libm::sqrt(100_000.0), "mean {mean} of Beta(2, 3)");
         // E ln Beta(a, b) = digamma(a) - digamma(a + b); for a = 2, b = 3 that is -(1/2 + 1/3 + 1/4).
         let (mean, _) = moments(100_000, || beta_ln(2.0, 3.0, &mut rng));
         assert!((mean + 13.0 / 12.0).abs() < 0.01, "mean {mean} of ln Beta(2, 3)");

@@ -1,4 +1,29 @@
 //! Pitman-Yor restaurants: trees of them, seating, and discounts and strengths by depth.
+//!
+//! - `tree`: contexts and dishes in flat arenas, with integer numbers
+//! - `seating`: customers come and go; predictive probability
+//! - `stirling`: how likely a customer is to sit alone, given the counts
+//! - `parameters`: discount and strength by depth, and how they are learned
+//! - `order`: infinite order: every token has a context length of its own
+//! - `merge`: seatings of several shards, brought together and set right
+//! - `owners`: who adds up what, where the restaurants are spread over workers
+//!
+//! # Why counts only
+//!
+//! A restaurant can keep the sizes of its tables (as histograms: Blunsom et al. 2009), or only how many customers and
+//! tables each dish has. On the Penn Treebank at order 5, with 2.3 million dishes:
+//!
+//! | | counts only | histograms |
+//! | --- | --- | --- |
+//! | memory for a dish | 8 bytes | 8 bytes, and a list for each dish whose sizes do not follow from the counts |
+//! | a customer comes | the same: c - a t against (b + a T) p | the same, and a table is drawn by size |
+//! | a customer leaves | one ratio, from a table by (c, t) | a table is drawn by size |
+//! | discounts are learned | dishes in the same state step back together | a draw for every customer |
+//! | several shards | table counts are added up, and clamped | sizes of tables cannot be added up |
+//!
+//! Counts alone are also what Chen, Du & Buntine (2011) keep, with an indicator for each table that a customer opens; but
+//! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
+
 pub mod merge;
 pub mod order;
 pub mod owners;
@@ -6,3 +31,6 @@ pub mod parameters;
 pub mod seating;
 pub mod stirling;
 pub mod tree;
+
+#[cfg(test)]
+mod tests;

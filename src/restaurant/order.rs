@@ -36,9 +36,9 @@ impl StopPrior {
     #[inline]
     pub fn orders(&self, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
         let mut left = 1.0;
-        for depth in 0..path.depth() {
+        for (depth, probability) in probabilities[..path.depth()].iter_mut().enumerate() {
             let stop = self.probability(tree.visits[path.restaurant(depth) as usize]);
-            probabilities[depth] = left * stop;
+            *probability = left * stop;
             left *= 1.0 - stop;
         }
         probabilities[path.depth()] = left;
@@ -58,13 +58,16 @@ impl Default for Scratch {
     }
 }
 
-/// Seats a token of the path: draws its order from p(n | h) p(w | h_n), and returns it.
+/// Seats a token of the path: draws its order from p(n | h) p(w | h_n), and returns it. `changed` is shown each dish whose
+/// tables change.
+#[inline]
 pub fn add(
     house: &House,
     prior: &StopPrior,
     tree: &mut Tree,
     path: &Path,
     scratch: &mut Scratch,
+    changed: &mut impl FnMut(u32),
     rng: &mut Generator,
 ) -> usize {
     house.probabilities(tree, path, &mut scratch.words);
@@ -76,14 +79,22 @@ pub fn add(
     }
     let lot = unit(rng) * sum;
     let order = (0..path.depth()).find(|&depth| lot < scratch.orders[depth]).unwrap_or(path.depth());
-    house.add(tree, path, order, &scratch.words, rng);
+    house.add(tree, path, order, &scratch.words, changed, rng);
     tree.visit(path.dish(order), 1);
     order
 }
 
 /// Takes a token of an order away.
-pub fn remove(house: &mut House, tree: &mut Tree, path: &Path, order: usize, rng: &mut Generator) {
-    house.remove(tree, path, order, rng);
+#[inline]
+pub fn remove(
+    house: &mut House,
+    tree: &mut Tree,
+    path: &Path,
+    order: usize,
+    changed: &mut impl FnMut(u32),
+    rng: &mut Generator,
+) {
+    house.remove(tree, path, order, changed, rng);
     tree.visit(path.dish(order), -1);
 }
 

@@ -54,6 +54,7 @@ struct OutcomeOwner {
     /// The owner of each restaurant's context, and its place in what we have in common.
     place_of_restaurant: Vec<(u32, u32)>,
     marks: Marks,
+    restaurant_marks: Marks,
 }
 
 /// Totals of the contexts that a worker owns.
@@ -67,10 +68,13 @@ struct ContextOwner {
 
 impl Owners {
     /// Agrees with the others on who owns what; `homes` are the lowest of this worker's shards, and become those of all.
-    pub fn agree(tree: &Tree, homes: &mut Homes, post: &mut Post<'_>) -> Owners {
+    /// `has_visits`: whether visits are counted (a worker without shards cannot tell from its tree).
+    pub fn agree(tree: &Tree, homes: &mut Homes, has_visits: bool, post: &mut Post<'_>) -> Owners {
         let (peers, depth) = (post.peers(), tree.depth());
         let mut outcomes = OutcomeOwner::new(post.exchange(dish_paths(tree, peers)), depth);
-        outcomes.tree.visits = vec![Visits::default(); if tree.visits.is_empty() { 0 } else { outcomes.told.len() }];
+        if has_visits {
+            outcomes.tree.visits = vec![Visits::default(); outcomes.tree.restaurants.len()];
+        }
 
         let mut dishes = vec![vec![]; peers];
         let mut place_of_dish = vec![0; tree.dishes.len()];
@@ -159,6 +163,7 @@ impl OutcomeOwner {
             told: vec![Default::default(); tree.restaurants.len()],
             place_of_restaurant: vec![],
             marks: Marks::new(tree.dishes.len()),
+            restaurant_marks: Marks::new(tree.restaurants.len()),
             tree,
         }
     }
@@ -179,9 +184,17 @@ impl OutcomeOwner {
                 let dish = places[entry[0] as usize];
                 let change = Change { dish, tables: entry[1] as i32, tokens: entry[2] as i32 };
                 self.tree.apply(change, &mut self.marks);
+                if change.tokens != 0 && !self.tree.visits.is_empty() {
+                    mark_passed(&self.tree, change.dish, &mut self.restaurant_marks);
+                }
             }
         }
         self.tree.repair(&mut self.marks);
+        let mut from = 0;
+        while let Some(dish) = self.marks.next(from) {
+            self.restaurant_marks.set(self.tree.dishes[dish as usize].restaurant);
+            from = dish + 1;
+        }
     }
 
     fn tell_holders(&self) -> Vec<Vec<u32>> {
@@ -198,7 +211,9 @@ impl OutcomeOwner {
 
     fn tell_owners(&mut self, peers: usize) -> Vec<Vec<u32>> {
         let mut letters = vec![vec![]; peers];
-        for restaurant in 0..self.told.len() {
+        let mut from = 0;
+        while let Some(restaurant) = self.restaurant_marks.next(from).map(|restaurant| restaurant as usize) {
+            from = restaurant as u32 + 1;
             let now =
                 (self.tree.restaurants[restaurant], self.tree.visits.get(restaurant).copied().unwrap_or_default());
             if now == self.told[restaurant] {
@@ -214,7 +229,17 @@ impl OutcomeOwner {
                 now.1.passes.wrapping_sub(before.1.passes),
             ]);
         }
+        self.restaurant_marks.clear();
         letters
+    }
+}
+
+/// Marks the restaurants that a token of a dish passes.
+fn mark_passed(tree: &Tree, mut dish: u32, restaurants: &mut Marks) {
+    while dish != NONE {
+        let record = tree.dishes[dish as usize];
+        restaurants.set(record.restaurant);
+        dish = record.parent;
     }
 }
 

@@ -103,9 +103,9 @@ impl House {
     #[inline]
     pub fn probabilities(&self, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
         let mut below = self.base;
-        for depth in 0..=path.depth {
+        for (depth, probability) in probabilities[..=path.depth].iter_mut().enumerate() {
             below = self.probability(tree, path, depth, below);
-            probabilities[depth] = below;
+            *probability = below;
         }
     }
 
@@ -119,7 +119,8 @@ impl House {
         (seats + (b + a * f64::from(restaurant.tables)) * below) / (f64::from(restaurant.customers) + b)
     }
 
-    /// Seats a customer of the dish at `depth` of the path; `probabilities` are those of the path.
+    /// Seats a customer of the dish at `depth` of the path; `probabilities` are those of the path. `changed` is shown each
+    /// dish whose tables change.
     #[inline]
     pub fn add(
         &self,
@@ -127,6 +128,7 @@ impl House {
         path: &Path,
         depth: usize,
         probabilities: &[f64; DEEPEST + 1],
+        changed: &mut impl FnMut(u32),
         rng: &mut Generator,
     ) {
         for depth in (0..=depth).rev() {
@@ -146,12 +148,20 @@ impl House {
             }
             dish.tables += 1;
             restaurant.tables += 1;
+            changed(path.dishes[depth]);
         }
     }
 
-    /// Takes away a customer of the dish at `depth` of the path.
+    /// Takes away a customer of the dish at `depth` of the path. `changed` is shown each dish whose tables change.
     #[inline]
-    pub fn remove(&mut self, tree: &mut Tree, path: &Path, depth: usize, rng: &mut Generator) {
+    pub fn remove(
+        &mut self,
+        tree: &mut Tree,
+        path: &Path,
+        depth: usize,
+        changed: &mut impl FnMut(u32),
+        rng: &mut Generator,
+    ) {
         for depth in (0..=depth).rev() {
             let dish = &mut tree.dishes[path.dishes[depth] as usize];
             let restaurant = &mut tree.restaurants[path.restaurants[depth] as usize];
@@ -168,6 +178,7 @@ impl House {
             }
             dish.tables -= 1;
             restaurant.tables -= 1;
+            changed(path.dishes[depth]);
         }
     }
 }

@@ -98,66 +98,105 @@ impl Tree {
         let lengths: Vec<u8> = order.iter().map(|&token| paths.length(token as usize) as u8).collect();
         let shared = shared_lengths(paths, &order, &lengths);
         let mut tree = Tree { levels: vec![Level::default(); paths.depth() + 1], ..Tree::default() };
+        tree.reserve(paths, &order, &lengths, &shared);
         let mut leaves = vec![NONE; order.len()];
-        let mut below: Vec<Run> = vec![];
         for depth in (0..=paths.depth()).rev() {
-            let runs = runs_at(depth, &lengths, &shared);
-            tree.grow(depth, &runs, &below, paths, &order, &lengths, &mut leaves);
-            below = runs;
+            tree.grow(depth, paths, &order, &lengths, &shared, &mut leaves);
         }
         tree.first.push(tree.dishes.len() as u32);
+        tree.dishes.shrink_to_fit();
+        tree.outcomes.shrink_to_fit();
         Planted { tree, order, leaves }
+    }
+
+    /// Makes room: growing by doubling would copy, and peak.
+    fn reserve(&mut self, paths: &impl Paths, order: &[u32], lengths: &[u8], shared: &[u8]) {
+        let (mut restaurants, mut dishes) = (0, 0);
+        for place in 0..order.len() {
+            let length = usize::from(lengths[place]);
+            // Of a context's elements, those that are not shared begin a restaurant each; the first has the root too.
+            let is_first = place == 0;
+            restaurants += length - usize::from(shared[place]) + usize::from(is_first);
+            let outcome = |place: usize| paths.outcome(order[place] as usize);
+            let is_same = !is_first
+                && lengths[place - 1] == lengths[place]
+                && shared[place] == lengths[place]
+                && outcome(place - 1) == outcome(place);
+            dishes += if is_same { 0 } else { length + 1 };
+        }
+        self.restaurants.reserve_exact(restaurants);
+        self.elements.reserve_exact(restaurants);
+        self.first.reserve_exact(restaurants + 1);
+        self.dishes.reserve_exact(dishes);
+        self.outcomes.reserve_exact(dishes);
     }
 
     /// Adds the restaurants of a level: one for each run of tokens that share a context. Its dishes are those of its
     /// children, which are there already, and those of the tokens whose context ends here.
-    #[allow(clippy::too_many_arguments)]
     fn grow(
         &mut self,
         depth: usize,
-        runs: &[Run],
-        below: &[Run],
         paths: &impl Paths,
         order: &[u32],
         lengths: &[u8],
+        shared: &[u8],
         leaves: &mut [u32],
     ) {
-        let first_child = self.levels.get(depth + 1).map_or(0, |level| level.restaurants.start);
+        let mut child = self.levels.get(depth + 1).map_or(0, |level| level.restaurants.start) as usize;
         let (restaurants, dishes) = (self.restaurants.len() as u32, self.dishes.len() as u32);
-        let mut child = 0;
         // What a restaurant serves: an outcome, and for whom: a child's dish, or the token at a place of the order.
         let mut served: Vec<(u32, bool, u32)> = vec![];
-        for run in runs {
+        let mut place = 0;
+        while place < order.len() {
+            if usize::from(lengths[place]) < depth {
+                place += 1;
+                continue;
+            }
+            let start = place;
             served.clear();
-            let own = (run.clone()).take_while(|&place| usize::from(lengths[place as usize]) == depth);
-            served.extend(own.map(|place| (paths.outcome(order[place as usize] as usize), true, place)));
-            while below.get(child).is_some_and(|inner| inner.start < run.end) {
-                let restaurant = first_child as usize + child;
-                let dishes = self.first[restaurant]..self.first.get(restaurant + 1).copied().unwrap_or(dishes);
-                served.extend(dishes.map(|dish| (self.outcomes[dish as usize], false, dish)));
-                child += 1;
-            }
-            served.sort_unstable();
-            let restaurant = self.restaurants.len() as u32;
-            let token = order[run.start as usize] as usize;
-            self.elements
-                .push(depth.checked_sub(1).map_or(NONE, |last| paths.element(token, last).expect("a context")));
-            self.first.push(self.dishes.len() as u32);
-            self.restaurants.push(Restaurant::default());
-            for same in served.chunk_by(|a, b| a.0 == b.0) {
-                let dish = self.dishes.len() as u32;
-                self.dishes.push(Dish { parent: NONE, restaurant, ..Dish::default() });
-                self.outcomes.push(same[0].0);
-                for &(_, is_token, source) in same {
-                    match is_token {
-                        true => leaves[source as usize] = dish,
-                        false => self.dishes[source as usize].parent = dish,
-                    }
+            // Shorter contexts come first: so all tokens that end here come before any child.
+            while place < order.len() && (place == start || usize::from(shared[place]) >= depth) {
+                let length = usize::from(lengths[place]);
+                if length == depth {
+                    served.push((paths.outcome(order[place] as usize), true, place as u32));
+                } else if usize::from(shared[place]) <= depth || place == start {
+                    let dishes = self.first[child]..self.first.get(child + 1).copied().unwrap_or(dishes);
+                    served.extend(dishes.map(|dish| (self.outcomes[dish as usize], false, dish)));
+                    child += 1;
                 }
+                place += 1;
             }
+            self.open(depth, paths, order[start] as usize, &mut served, leaves);
         }
         self.levels[depth] =
             Level { restaurants: restaurants..self.restaurants.len() as u32, dishes: dishes..self.dishes.len() as u32 };
+    }
+
+    /// Adds a restaurant with what it serves; `token` is one of its tokens.
+    fn open(
+        &mut self,
+        depth: usize,
+        paths: &impl Paths,
+        token: usize,
+        served: &mut [(u32, bool, u32)],
+        leaves: &mut [u32],
+    ) {
+        served.sort_unstable();
+        let restaurant = self.restaurants.len() as u32;
+        self.elements.push(depth.checked_sub(1).map_or(NONE, |last| paths.element(token, last).expect("a context")));
+        self.first.push(self.dishes.len() as u32);
+        self.restaurants.push(Restaurant::default());
+        for same in served.chunk_by(|a, b| a.0 == b.0) {
+            let dish = self.dishes.len() as u32;
+            self.dishes.push(Dish { parent: NONE, restaurant, ..Dish::default() });
+            self.outcomes.push(same[0].0);
+            for &(_, is_token, source) in same {
+                match is_token {
+                    true => leaves[source as usize] = dish,
+                    false => self.dishes[source as usize].parent = dish,
+                }
+            }
+        }
     }
 
     /// The longest context.
@@ -197,9 +236,6 @@ impl Tree {
     }
 }
 
-/// Places of the order whose tokens share a context.
-type Run = Range<u32>;
-
 /// Tokens by context, then outcome: by counting sorts from the last key to the first, shorter contexts first.
 fn sorted(paths: &impl Paths) -> Vec<u32> {
     let mut order: Vec<u32> = (0..paths.count() as u32).collect();
@@ -234,19 +270,4 @@ fn shared_lengths(paths: &impl Paths, order: &[u32], lengths: &[u8]) -> Vec<u8> 
         shared[place] = same as u8;
     }
     shared
-}
-
-/// The runs of tokens that share the first `depth` elements of their context, and have as many.
-fn runs_at(depth: usize, lengths: &[u8], shared: &[u8]) -> Vec<Run> {
-    let mut runs: Vec<Run> = vec![];
-    for place in 0..lengths.len() {
-        if usize::from(lengths[place]) < depth {
-            continue;
-        }
-        match runs.last_mut() {
-            Some(run) if run.end as usize == place && usize::from(shared[place]) >= depth => run.end += 1,
-            _ => runs.push(place as u32..place as u32 + 1),
-        }
-    }
-    runs
 }

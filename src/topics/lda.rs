@@ -282,6 +282,11 @@ impl Model for Lda {
         vec![sum.probability_ln, sum.words as f64, training]
     }
 
+    /// The word side of ln p(w, z), by a worker that holds all.
+    fn snapshot(&self) -> Vec<f64> {
+        vec![if self.ids.len() == self.row_of.len() { self.words_ln() } else { 0.0 }]
+    }
+
     fn shared(&self) -> Prior {
         self.prior.clone()
     }
