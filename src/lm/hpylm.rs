@@ -185,8 +185,13 @@ impl Hpylm {
 
     /// Seats the tokens of a shard for the first time.
     fn seat(&mut self, shard: &mut Shard, rng: &mut Generator) {
+        let is_alone = self.is_alone();
         let Hpylm { tree, house, path, scratch, marks, .. } = self;
-        let mut changed = |dish| marks.set(dish);
+        let mut changed = |dish| {
+            if !is_alone {
+                marks.set(dish);
+            }
+        };
         shard.orders.clear();
         for &(leaf, tokens) in &shard.leaves {
             path.find(tree, leaf);

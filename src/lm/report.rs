@@ -237,7 +237,7 @@ fn context_table(model: &LanguageModel) -> Table {
             let visits = model.visits(at);
             table.push(vec![
                 (depth + 1).to_string(),
-                contexts.words(at).join(" "),
+                if depth == 0 { "(none)".to_string() } else { contexts.words(at).join(" ") },
                 visits.stops.to_string(),
                 visits.passes.to_string(),
                 format!("{:.4}", model.stop(at)),
@@ -287,11 +287,9 @@ fn quality(figures: &Figures) -> String {
     );
     let last = |e: &Evaluated| Some((e.sweep as f64, e.perplexity_last()?));
     let mean = |e: &Evaluated| Some((e.sweep as f64, e.perplexity().filter(|_| e.samples > 0)?));
-    let lines = vec![
-        line("one sample", 0, figures.evaluated.iter().filter_map(last).collect()),
-        line("averaged", 1, figures.evaluated.iter().filter_map(mean).collect()),
-    ];
-    let charts = chart("perplexity by sweep: one sample, averaged", lines);
+    let one = line("one sample", 0, figures.evaluated.iter().filter_map(last).collect());
+    let averaged = line("averaged over samples", 1, figures.evaluated.iter().filter_map(mean).collect());
+    let charts = chart("one sample, by sweep", one) + &chart("averaged over samples", averaged);
     paragraph(&counted)
         + &format!("<div class=\"panels wide\">\n{charts}</div>\n")
         + &details("As a table", &perplexity_table(figures).to_html())
@@ -302,49 +300,44 @@ fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Line {
     Line { name: name.to_string(), colour, dotted: false, points, tip: format!("{name}\n{}", tip.join("\n")) }
 }
 
-/// Lines over sweeps; nothing where there are fewer than two points.
-fn chart(title: &str, lines: Vec<Line>) -> String {
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let (first, last) = (points().map(|p| p.0).fold(f64::MAX, f64::min), points().map(|p| p.0).fold(0.0, f64::max));
-    if points().count() < 2 || first >= last {
+/// A line over sweeps; nothing where there are fewer than two points.
+fn chart(title: &str, mut line: Line) -> String {
+    let (Some(&first), Some(&last)) = (line.points.first(), line.points.last()) else { return String::new() };
+    let (first, last) = (first.0, last.0);
+    if first >= last {
         return String::new();
     }
     // The first sweeps may be far off: the axis is that of what comes after.
-    let settled = || points().filter(|p| p.0 > first + (last - first) / 20.0).map(|p| p.1);
-    let (low, high) = (settled().fold(f64::MAX, f64::min), settled().fold(f64::MIN, f64::max));
+    line.points.retain(|p| p.0 > first + (last - first) / 20.0 || p.0 == last);
+    let (low, high) = line.points.iter().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(p.1), h.max(p.1)));
     let step = round_ticks((high - low).max(1e-3), 4).get(1).copied().unwrap_or(1.0);
     let (from, to) = ((low / step).floor() * step, (high / step).ceil() * step);
     let ticks = (0..=((to - from) / step).round() as u32).map(|i| from + f64::from(i) * step).collect();
-    let lines = lines.into_iter().map(|mut line| {
-        line.points.retain(|p| p.1 <= to && p.1 >= from);
-        line
-    });
     LineChart {
         title: title.to_string(),
         x: (first, last),
-        y: (from, to),
+        y: (from, to.max(from + step)),
         x_ticks: vec![first, ((first + last) / 2.0).round(), last],
         y_ticks: ticks,
         mark: None,
-        lines: lines.collect(),
+        lines: vec![line],
     }
     .to_svg()
 }
 
 fn depths(model: &LanguageModel, figures: &Figures) -> String {
-    let lines = |value: &dyn Fn(&Parameters, usize) -> f64| -> Vec<Line> {
-        (0..model.depths())
-            .map(|depth| {
-                let points = figures.evaluated.iter().map(|e| (e.sweep as f64, value(&e.parameters, depth)));
-                line(&format!("context length {depth}"), depth % 3, points.collect())
-            })
-            .collect()
+    let panels = |name: &str, colour: usize, value: &dyn Fn(&Parameters, usize) -> f64| {
+        let panel = |depth: usize| {
+            let points = figures.evaluated.iter().map(|e| (e.sweep as f64, value(&e.parameters, depth)));
+            chart(&format!("{name}, length {depth}"), line(name, colour, points.collect()))
+        };
+        let charts: String = (0..model.depths()).map(panel).collect();
+        format!("<div class=\"panels\">\n{charts}</div>\n")
     };
-    let charts = chart("discount by sweep", lines(&|p, depth| p.discounts[depth]))
-        + &chart("strength by sweep", lines(&|p, depth| p.strengths[depth]));
     paragraph("One pair for each length of context, as the last sample has them.")
         + &depth_table(model).to_html()
-        + &format!("<div class=\"panels wide\">\n{charts}</div>\n")
+        + &details("Discounts by sweep", &panels("discount", 0, &|p, depth| p.discounts[depth]))
+        + &details("Strengths by sweep", &panels("strength", 1, &|p, depth| p.strengths[depth]))
 }
 
 fn orders(model: &LanguageModel) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::svg::{Scale, document, escape, number};
+use super::svg::{Scale, document, escape, label, number};
 
 /// A panel: lines over common axes.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl LineChart {
                 out,
                 "<text class=\"tick\" x=\"{}\" y=\"{at}\" dy=\"3\" text-anchor=\"end\">{}</text>",
                 number(LEFT - 4.0),
-                number(*tick)
+                label(*tick)
             );
         }
         for tick in &self.x_ticks {

@@ -36,6 +36,12 @@ pub fn number(value: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
+/// A value on an axis: with at most two decimals.
+pub fn label(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
 /// About `count` round values from 0 to `most`, and a little above it.
 pub fn round_ticks(most: f64, count: usize) -> Vec<f64> {
     let rough = (most / count as f64).max(f64::MIN_POSITIVE);

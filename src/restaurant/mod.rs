@@ -15,11 +15,15 @@
 //!
 //! | | counts only | histograms |
 //! | --- | --- | --- |
-//! | memory for a dish | 8 bytes | 8 bytes, and a list for each dish whose sizes do not follow from the counts |
-//! | a customer comes | the same: c - a t against (b + a T) p | the same, and a table is drawn by size |
+//! | a sweep, one core, same tokens in the same order | 56 ms (16.6 million tokens/s) | 163 ms (5.7 million tokens/s) |
+//! | memory for a dish | 8 bytes | 8 bytes, and a list for the 29,000 dishes whose sizes do not follow from the counts |
+//! | a customer comes | c - a t against (b + a T) p | the same, and a table is drawn by size |
 //! | a customer leaves | one ratio, from a table by (c, t) | a table is drawn by size |
 //! | discounts are learned | dishes in the same state step back together | a draw for every customer |
 //! | several shards | table counts are added up, and clamped | sizes of tables cannot be added up |
+//!
+//! (After 15 sweeps both have the same number of tables, 2.636 million, to 0.04 %.) What decides is the last line: a
+//! synchronisation can only add up counts.
 //!
 //! Counts alone are also what Chen, Du & Buntine (2011) keep, with an indicator for each table that a customer opens; but
 //! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
