@@ -7,6 +7,7 @@
 //! - `oracle_job`: the command line of the oracle job, its run folder and report
 //! - `bad_input`: what goes wrong is said clearly, early, and with the right exit code
 //! - `watch`: treebanks that change under a running job
+//! - `lm_verbs`: language models put to use: perplexity, ARPA files beside KenLM, sentences drawn
 //! - `mesh`: strangers, other jobs and missing processes
 //! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
@@ -25,6 +26,8 @@ mod bad_input;
 mod law;
 #[path = "all/lm_job.rs"]
 mod lm_job;
+#[path = "all/lm_verbs.rs"]
+mod lm_verbs;
 #[path = "all/mesh.rs"]
 mod mesh;
 #[path = "all/oracle_job.rs"]

@@ -2,10 +2,13 @@
 
 mod check;
 mod cluster;
+mod export;
+mod generate;
 mod import;
 mod launch;
 mod perplexity;
 mod report;
+mod rows;
 mod run;
 mod status;
 mod synth;
@@ -36,8 +39,12 @@ enum Verb {
     Status(status::Status),
     /// Make the report of a run again, or compare several runs
     Report(report::Report),
-    /// Say how well a model predicts documents that it has not seen
+    /// Say how well a model predicts text that it has not seen
     Perplexity(perplexity::Perplexity),
+    /// Draw sentences from a language model
+    Generate(generate::Generate),
+    /// Write a model for other programs: a language model as an ARPA file
+    Export(export::Export),
     /// Make a model of what another program has trained: MALLET's state file
     Import(import::Import),
     /// Validate treebank files: `file:line [sent_id]: rule: what is wrong`
@@ -72,6 +79,8 @@ impl Verb {
             Verb::Status(status) => status.run(),
             Verb::Report(report) => report.run(),
             Verb::Perplexity(perplexity) => perplexity.run(),
+            Verb::Generate(generate) => generate.run(),
+            Verb::Export(export) => export.run(),
             Verb::Import(import) => import.run(),
             Verb::Check(check) => check.run(),
             Verb::Synth(synth) => synth.run(),

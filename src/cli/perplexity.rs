@@ -6,19 +6,25 @@ use clap::Args;
 use serde_json::Value;
 
 use super::print;
+use super::rows::Rows;
+use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::documents::Format;
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result, exit};
 use crate::job::model_file;
+use crate::lm;
+use crate::lm::model::LanguageModel;
+use crate::lm::perplexity::{Listener, ScoredSentence, ScoredToken};
+use crate::topics;
 use crate::topics::left_to_right::LeftToRight;
-use crate::topics::model::{self, TopicModel};
+use crate::topics::model::TopicModel;
 use crate::topics::perplexity::{COLUMNS, Scored, Settings, score};
 
 #[derive(Args)]
 pub struct Perplexity {
     /// A model, or the run folder that has it
     model: PathBuf,
-    /// Text, also gz, xz or zst; - for standard input
+    /// Text, also gz, xz or zst; - for standard input. For a language model, each line is a sentence
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How documents stand in the files
@@ -27,20 +33,27 @@ pub struct Perplexity {
     /// The files are ISO 8859-1
     #[arg(long)]
     latin_1: bool,
-    /// Particles of the left-to-right method
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = at_least_one)]
-    particles: usize,
-    /// Words between resamplings of a particle's earlier topics
-    #[arg(long, value_name = "WORDS", default_value_t = 10, value_parser = at_least_one)]
-    resample: usize,
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// A row per document, and one with their sum
-    #[arg(long)]
-    documents: bool,
     /// Results as JSON
     #[arg(long)]
     json: bool,
+    /// A row per sentence, and one with their sum
+    #[arg(long, help_heading = "Language models", conflicts_with = "tokens")]
+    sentences: bool,
+    /// A row per word and end of a sentence, with the length of the context that was found
+    #[arg(long, help_heading = "Language models")]
+    tokens: bool,
+    /// A row per document, and one with their sum
+    #[arg(long, help_heading = "Topic models")]
+    documents: bool,
+    /// Particles of the left-to-right method [default: 10]
+    #[arg(long, help_heading = "Topic models", value_name = "N", value_parser = at_least_one)]
+    particles: Option<usize>,
+    /// Words between resamplings of a particle's earlier topics [default: 10]
+    #[arg(long, help_heading = "Topic models", value_name = "WORDS", value_parser = at_least_one)]
+    resample: Option<usize>,
+    /// Seed of the particles [default: 1]
+    #[arg(long, help_heading = "Topic models")]
+    seed: Option<u64>,
 }
 
 fn at_least_one(text: &str) -> std::result::Result<usize, String> {
@@ -53,22 +66,52 @@ fn at_least_one(text: &str) -> std::result::Result<usize, String> {
 
 impl Perplexity {
     pub fn run(&self) -> Result<u8> {
+        let for_sentences = [("--sentences", self.sentences), ("--tokens", self.tokens)];
+        let for_documents = [
+            ("--documents", self.documents),
+            ("--particles", self.particles.is_some()),
+            ("--resample", self.resample.is_some()),
+            ("--seed", self.seed.is_some()),
+        ];
         match model_file::kind(&self.model)?.as_str() {
-            model::KIND => self.score_documents(),
+            topics::model::KIND => {
+                self.refuse(&for_sentences, "a language model; this is a topic model")?;
+                self.score_documents()
+            }
+            lm::model::KIND => {
+                self.refuse(&for_documents, "a topic model; this is a language model")?;
+                self.score_sentences()
+            }
             other => Err(Error::input(
                 &self.model,
-                format!("this is a model of kind {other}; perplexity is for models of kind {}", model::KIND),
+                format!(
+                    "this is a model of kind {other}; perplexity is for models of kind {} and {}",
+                    topics::model::KIND,
+                    lm::model::KIND
+                ),
             )),
         }
+    }
+
+    /// Refuses flags that are for models of another kind.
+    fn refuse(&self, flags: &[(&str, bool)], whose: &str) -> Result<()> {
+        match flags.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => Err(Error::Usage(format!("{}: {flag} is for {whose}", self.model.display()))),
+            None => Ok(()),
+        }
+    }
+
+    fn encoding(&self) -> Encoding {
+        if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 }
     }
 
     fn score_documents(&self) -> Result<u8> {
         let model = TopicModel::load(&self.model)?;
         let settings = Settings {
             format: self.format,
-            encoding: if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 },
-            method: LeftToRight { particles: self.particles, resample: self.resample },
-            seed: self.seed,
+            encoding: self.encoding(),
+            method: LeftToRight { particles: self.particles.unwrap_or(10), resample: self.resample.unwrap_or(10) },
+            seed: self.seed.unwrap_or(1),
         };
         let (mut rows, mut written) = (Vec::<Value>::new(), Ok(()));
         if self.documents && !self.json {
@@ -97,5 +140,56 @@ impl Perplexity {
             (false, false) => sum.to_text(),
         })?;
         Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
+    }
+
+    fn score_sentences(&self) -> Result<u8> {
+        let model = LanguageModel::load(&self.model)?;
+        let head = match (self.tokens, self.sentences) {
+            (true, _) => Some((ScoredToken::COLUMNS, "by_token")),
+            (_, true) => Some((ScoredSentence::COLUMNS, "by_sentence")),
+            _ => None,
+        };
+        let mut table =
+            Table { tokens: self.tokens, sentences: self.sentences, rows: Rows::new(self.json, head), problems: 0 };
+        let sum = lm::perplexity::score(&model, &self.files, self.format, self.encoding(), &mut table)?;
+        let end = match (self.tokens, self.sentences) {
+            (true, _) => String::new(), // a sum has other columns than a token
+            (_, true) => ScoredSentence { number: None, score: sum }.to_row(),
+            _ => sum.to_text(),
+        };
+        table.rows.finish(&end, &sum.to_json())?;
+        Ok(if table.problems == 0 { exit::DONE } else { exit::SKIPPED })
+    }
+}
+
+/// Writes what it hears of as rows.
+struct Table {
+    tokens: bool,
+    sentences: bool,
+    rows: Rows,
+    problems: u64,
+}
+
+impl Listener for Table {
+    #[inline]
+    fn token(&mut self, token: &ScoredToken<'_>) {
+        if self.tokens {
+            self.rows.push(|| token.to_row(), || token.to_json());
+        }
+    }
+
+    fn sentence(&mut self, sentence: &ScoredSentence) {
+        if self.sentences {
+            self.rows.push(|| sentence.to_row(), || sentence.to_json());
+        }
+    }
+
+    fn problem(&mut self, problem: Diagnostic) {
+        self.problems += 1;
+        eprintln!("{problem}");
+    }
+
+    fn is_gone(&self) -> bool {
+        self.rows.is_closed()
     }
 }

@@ -31,6 +31,8 @@ pub enum Purpose {
     Hyperparameters = 7,
     /// Held-out evaluation of a document.
     Evaluation = 8,
+    /// A sentence drawn from a model.
+    Generate = 9,
 }
 
 /// The generator for (`seed`, `purpose`, `a`, `b`).

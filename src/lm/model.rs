@@ -132,6 +132,7 @@ impl Kept {
             && rises(&self.levels, restaurants)
             && self.children.len() == restaurants + 1
             && rises(&self.children, restaurants)
+            && (1..).zip(&self.children[..restaurants]).all(|(next, &first)| first >= next)
             && self.dishes.len() == restaurants + 1
             && rises(&self.dishes, dishes)
             && [self.customers.len(), self.tables.len()] == [dishes, dishes]
@@ -334,6 +335,11 @@ pub struct Contexts<'m> {
 }
 
 impl Contexts<'_> {
+    /// The restaurant of the context without its farthest word; the root's own parent is the root.
+    pub fn parent(&self, restaurant: usize) -> usize {
+        self.parents[restaurant] as usize
+    }
+
     /// The words of a restaurant's context, as they stand in the text: the nearest to the next word last.
     pub fn words(&self, restaurant: usize) -> Vec<&str> {
         let mut words = vec![];
