@@ -41,6 +41,13 @@ impl ShardTokens {
     }
 }
 
+/// What a sweep changes, and by which rules.
+pub struct Seating<'a> {
+    pub tree: &'a Tree,
+    pub counts: &'a mut Counts,
+    pub rules: &'a mut Rules,
+}
+
 /// Buffers of a sweep.
 pub struct Sampler {
     topics: usize,
@@ -85,15 +92,13 @@ impl Sampler {
     /// Passes over a shard. `is_new`: whether its tokens have no topic yet. `changed` is shown each dish that has changed.
     pub fn sweep(
         &mut self,
-        tree: &Tree,
-        counts: &mut Counts,
-        rules: &mut Rules,
+        seating: &mut Seating<'_>,
         shard: &mut ShardTokens,
         is_new: bool,
         changed: &mut dyn FnMut(u32),
         rng: &mut Generator,
     ) {
-        sweep_tokens(self, tree, counts, rules, shard, is_new, changed, rng);
+        sweep_tokens(self, seating, shard, is_new, changed, rng);
     }
 
     /// The vector of a depth of the path, made from that of the depth before.
@@ -139,8 +144,8 @@ impl Sampler {
     #[inline(always)]
     fn chain(&self, topic: usize) -> [f64; DEEPEST + 1] {
         let mut chain = [0.0; DEEPEST + 1];
-        for depth in 0..=self.path.depth() {
-            chain[depth] = f64::from(self.vectors[depth][topic / LANES].0[topic % LANES]);
+        for (p, vector) in chain.iter_mut().zip(&self.vectors[..=self.path.depth()]) {
+            *p = f64::from(vector[topic / LANES].0[topic % LANES]);
         }
         chain
     }
@@ -150,25 +155,19 @@ impl Sampler {
     fn accumulate(&mut self, document: &[u32], global: f32) -> Prefix {
         let vector = &self.vectors[self.path.depth()];
         let mut sums = Block([0.0; LANES]);
+        // Whole blocks have a length that the compiler knows; the last one may be shorter.
         let whole = document.len() / LANES;
-        for block in 0..whole {
-            let counts = &document[block * LANES..(block + 1) * LANES];
-            for lane in 0..LANES {
-                sums.0[lane] += (counts[lane] as f32 + self.alpha[block].0[lane]) * vector[block].0[lane];
+        for block in 0..vector.len() {
+            if block < whole {
+                let counts: &[u32; LANES] = document[block * LANES..][..LANES].try_into().expect("a block");
+                add_weights(&mut sums, counts, &self.alpha[block], &vector[block]);
+            } else {
+                add_weights(&mut sums, &document[block * LANES..], &self.alpha[block], &vector[block]);
             }
             if block == 0 && self.has_global {
                 sums.0[0] = global * vector[0].0[0];
             }
             self.running[block] = sums;
-        }
-        if whole < vector.len() {
-            for (lane, &count) in document[whole * LANES..].iter().enumerate() {
-                sums.0[lane] += (count as f32 + self.alpha[whole].0[lane]) * vector[whole].0[lane];
-            }
-            if whole == 0 && self.has_global {
-                sums.0[0] = global * vector[0].0[0];
-            }
-            self.running[whole] = sums;
         }
         Prefix::new(&std::hint::black_box(sums))
     }
@@ -182,19 +181,25 @@ impl Sampler {
     }
 }
 
+/// Adds (n_jk + alpha_k) p_k of a block of topics.
+#[inline(always)]
+fn add_weights(sums: &mut Block<f32>, counts: &[u32], alpha: &Block<f32>, vector: &Block<f32>) {
+    for (((sum, &count), alpha), p) in sums.0.iter_mut().zip(counts).zip(&alpha.0).zip(&vector.0) {
+        *sum += (count as f32 + alpha) * p;
+    }
+}
+
 /// Compiled for several instruction sets; one is chosen per sweep, so that everything below is inlined into it.
-#[allow(clippy::too_many_arguments)]
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
 fn sweep_tokens(
     sampler: &mut Sampler,
-    tree: &Tree,
-    counts: &mut Counts,
-    rules: &mut Rules,
+    seating: &mut Seating<'_>,
     shard: &mut ShardTokens,
     is_new: bool,
     changed: &mut dyn FnMut(u32),
     rng: &mut Generator,
 ) {
+    let Seating { tree, counts, rules } = seating;
     let topics = sampler.topics;
     let ShardTokens { leaves, documents, topics: of_tokens, counts: document_counts } = shard;
     let mut changed = |dish| changed(dish);

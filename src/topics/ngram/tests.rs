@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::counts::{Counts, Rules};
-use super::sampler::{Sampler, ShardTokens, by_word};
+use super::sampler::{Sampler, Seating, ShardTokens, by_word};
 use crate::cluster::rng::{Purpose, generator};
 use crate::math::gamma_ln;
 use crate::restaurant::parameters::Parameters;
@@ -140,7 +140,8 @@ fn distance(has_global: bool) -> f64 {
     let mut seen = BTreeMap::new();
     let sweeps = 400_000;
     for sweep in 0..=sweeps {
-        sampler.sweep(&tree, &mut counts, &mut rules, &mut shard, sweep == 0, &mut |_| (), &mut rng);
+        let mut seating = Seating { tree: &tree, counts: &mut counts, rules: &mut rules };
+        sampler.sweep(&mut seating, &mut shard, sweep == 0, &mut |_| (), &mut rng);
         let mut z = vec![0; TOKENS.len()];
         tokens.iter().zip(&shard.topics).for_each(|(&token, &topic)| z[token] = topic);
         *seen.entry(z).or_insert(0.0) += 1.0 / f64::from(sweeps + 1);
