@@ -13,7 +13,9 @@
 //! cluster/     workers, and what travels between them: the only place with timely and differential types
 //! transition/  transition systems, their oracles, memory cost; reordering, dependency length, center-embedding
 //! oracle/      the oracle job: what a sentence adds to the counts, the study made of them, and its report
-//! topics/      the topics job: LDA, from documents to topics, and the probability of documents held out
+//! restaurant/  Pitman-Yor restaurants: trees of them, seating, discounts and strengths, merging seatings of shards
+//! lm/          the lm job: hierarchical Pitman-Yor language models, and what is done with one: scoring, ARPA, generation
+//! topics/      the topics job: LDA, and topic n-gram models (topics/ngram)
 //! math/        lanes, draws and special functions that give the same bits on every processor
 //! report/      tables, figures, one self-contained page
 //! progress.rs, error.rs    what is said on stderr, and exit codes
@@ -30,7 +32,7 @@
 //!   draw or a file.
 //! - Floats are added up in shard order, and computed in an order that no processor changes ([`math`]).
 //!
-//! `tests/all/law.rs` and `topics_job.rs` hold every job to it, byte for byte.
+//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs` and `ngram_job.rs` hold every job to it, byte for byte.
 //!
 //! # Crashes
 //!

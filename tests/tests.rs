@@ -13,6 +13,7 @@
 //! - `page`: the report in a browser
 //! - `synchronisation`: operators against plain sequential twins
 //! - `lm_job`: language models: the law, killed and resumed, quality, bad input
+//! - `ngram_job`: topic n-gram models: the law, killed and resumed
 //! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
 //!
 //! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.
@@ -30,6 +31,8 @@ mod lm_job;
 mod lm_verbs;
 #[path = "all/mesh.rs"]
 mod mesh;
+#[path = "all/ngram_job.rs"]
+mod ngram_job;
 #[path = "all/oracle_job.rs"]
 mod oracle_job;
 #[path = "all/oracles.rs"]

@@ -21,6 +21,8 @@ pub struct Training<'a> {
     pub schedule: &'a Schedule,
     /// What the result follows from: the settings and the files, but not the workers.
     pub fingerprint: [u8; 32],
+    /// What else all processes must agree on.
+    pub rest: String,
 }
 
 /// What the workers of a process have in common: how to stop, where to save, whom to tell.
@@ -83,7 +85,7 @@ impl Training<'_> {
     fn mesh_fingerprint(&self, session: &Session) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.fingerprint).update(&build_hash());
-        let rest = (session.cluster.threads, &session.cluster.hosts, session.resume, self.schedule);
+        let rest = (session.cluster.threads, &session.cluster.hosts, session.resume, self.schedule, &self.rest);
         hasher.update(format!("{rest:?}").as_bytes());
         *hasher.finalize().as_bytes()
     }

@@ -50,6 +50,15 @@ struct Test {
     sums: Vec<f64>,
 }
 
+/// The dishes and restaurants that a shard is the home of: each is at home in one shard, and counted there.
+#[derive(Debug, Default)]
+struct AtHome {
+    dishes: Marks,
+    /// Those that more than one token passes: no others ever have a choice, or tell of discounts.
+    busy_dishes: Vec<u32>,
+    busy_restaurants: Vec<u32>,
+}
+
 /// What a checkpoint keeps of a shard.
 #[derive(Serialize, Deserialize)]
 pub struct SavedShard {
@@ -88,7 +97,10 @@ pub struct Hpylm {
     tests: BTreeMap<u32, Test>,
     /// Tables by dish at the last synchronisation; empty where there is one shard alone.
     base: Vec<u32>,
+    /// Until the first synchronisation: what is known of where dishes are at home.
     homes: Homes,
+    /// By own shard: what is at home there.
+    at_home: BTreeMap<u32, AtHome>,
     owners: Option<Owners>,
     /// Dishes whose tables the sweep over a shard has changed.
     marks: Marks,
@@ -96,9 +108,7 @@ pub struct Hpylm {
     changes: Vec<Change>,
     /// Tables by shard from a checkpoint, until it is known which dishes they are of.
     loaded: Vec<(u32, Vec<u32>)>,
-    censuses: Vec<Census>,
-    /// Figures for hyperparameters by shard, of one sweep.
-    statistics: Option<(u64, BTreeMap<u32, Vec<f64>>)>,
+    census: Census,
     /// The last sweep after which parameters were learned.
     sweep: u64,
     path: Path,
@@ -121,21 +131,21 @@ impl Hpylm {
             tests,
             base: vec![],
             homes: Homes::default(),
+            at_home: BTreeMap::new(),
             owners: None,
             marks: Marks::default(),
             changes: vec![],
             loaded: vec![],
-            censuses: vec![],
-            statistics: None,
+            census: Census::default(),
             sweep: 0,
             path: Path::default(),
             scratch: Scratch::default(),
             tree,
         };
+        model.homes = model.own_homes();
         if !model.is_alone() {
             model.base = vec![0; model.tree.dishes.len()];
             model.marks = Marks::new(model.tree.dishes.len());
-            model.homes = model.lowest_shards();
         }
         model
     }
@@ -157,20 +167,20 @@ impl Hpylm {
         matches!(self.plan.order, Order::Infinite { .. })
     }
 
-    /// The lowest own shard of each dish and restaurant.
-    fn lowest_shards(&self) -> Homes {
+    /// The homes of dishes and restaurants as far as this worker's own shards tell.
+    fn own_homes(&self) -> Homes {
         let mut homes = Homes {
-            dishes: vec![NOWHERE; self.tree.dishes.len()],
-            restaurants: vec![NOWHERE; self.tree.restaurants.len()],
+            dishes: vec![(NOWHERE, 0); self.tree.dishes.len()],
+            restaurants: vec![(NOWHERE, 0); self.tree.restaurants.len()],
         };
         for (&number, shard) in &self.shards {
-            for &(leaf, _) in &shard.leaves {
+            for &(leaf, tokens) in &shard.leaves {
                 let mut dish = leaf;
-                while dish != NONE && homes.dishes[dish as usize] == NOWHERE {
-                    homes.dishes[dish as usize] = number as u16;
+                while dish != NONE {
                     let record = self.tree.dishes[dish as usize];
-                    let home = &mut homes.restaurants[record.restaurant as usize];
-                    *home = (*home).min(number as u16);
+                    for home in [&mut homes.dishes[dish as usize], &mut homes.restaurants[record.restaurant as usize]] {
+                        *home = (home.0.min(number as u16), home.1 + tokens);
+                    }
                     dish = record.parent;
                 }
             }
@@ -178,16 +188,31 @@ impl Hpylm {
         homes
     }
 
-    /// Whether a shard is the home of a dish.
-    fn is_home(&self, number: u32, dish: usize) -> bool {
-        self.is_alone() || u32::from(self.homes.dishes[dish]) == number
+    /// Notes what is at home in each own shard, once all workers agree.
+    fn settle_homes(&mut self) {
+        let homes = std::mem::take(&mut self.homes);
+        let nothing = || AtHome { dishes: Marks::new(homes.dishes.len()), ..AtHome::default() };
+        self.at_home = self.shards.keys().map(|&number| (number, nothing())).collect();
+        for (dish, &(home, tokens)) in (0..).zip(&homes.dishes) {
+            if let Some(at_home) = self.at_home.get_mut(&u32::from(home)) {
+                at_home.dishes.set(dish);
+                if tokens > 1 {
+                    at_home.busy_dishes.push(dish);
+                }
+            }
+        }
+        for (restaurant, &(home, tokens)) in (0..).zip(&homes.restaurants) {
+            if let Some(at_home) = self.at_home.get_mut(&u32::from(home)).filter(|_| tokens > 1) {
+                at_home.busy_restaurants.push(restaurant);
+            }
+        }
     }
 
     /// Seats the tokens of a shard for the first time.
     fn seat(&mut self, shard: &mut Shard, rng: &mut Generator) {
         let is_alone = self.is_alone();
         let Hpylm { tree, house, path, scratch, marks, .. } = self;
-        let mut changed = |dish| {
+        let mut changed = |dish, _| {
             if !is_alone {
                 marks.set(dish);
             }
@@ -212,17 +237,25 @@ impl Hpylm {
 
     /// Takes every token of a shard out and seats it again.
     fn sweep(&mut self, shard: &mut Shard, rng: &mut Generator) {
-        match self.is_alone() {
-            true => self.reseat(shard, |_, _| (), rng),
-            false => self.reseat(shard, Marks::set, rng),
+        let mark = |marks: &mut Marks, dish, _| marks.set(dish);
+        // Where the order is fixed, a token that was its dish's only customer comes back to it, and opens a table again.
+        let mark_most = |marks: &mut Marks, dish, is_only: bool| {
+            if !is_only {
+                marks.set(dish);
+            }
+        };
+        match (self.is_alone(), self.is_infinite()) {
+            (true, _) => self.reseat(shard, |_, _, _| (), rng),
+            (false, true) => self.reseat(shard, mark, rng),
+            (false, false) => self.reseat(shard, mark_most, rng),
         }
     }
 
-    /// The same; `mark` notes a dish whose tables change.
+    /// The same; `mark` notes a dish whose tables change, and is told whether the customer was its only one.
     #[inline(always)]
-    fn reseat(&mut self, shard: &mut Shard, mark: impl Fn(&mut Marks, u32), rng: &mut Generator) {
+    fn reseat(&mut self, shard: &mut Shard, mark: impl Fn(&mut Marks, u32, bool), rng: &mut Generator) {
         let Hpylm { tree, house, path, scratch, marks, .. } = self;
-        let mut changed = |dish| mark(marks, dish);
+        let mut changed = |dish, is_only| mark(marks, dish, is_only);
         let mut token = 0;
         for &(leaf, tokens) in &shard.leaves {
             path.find(tree, leaf);
@@ -302,12 +335,9 @@ impl Hpylm {
     /// Turns tables from a checkpoint into changes of the dishes that they are of.
     fn take_loaded(&mut self) {
         for (number, tables) in std::mem::take(&mut self.loaded) {
-            let dishes: Vec<u32> = (0..self.tree.dishes.len())
-                .filter(|&dish| self.is_home(number, dish))
-                .map(|dish| dish as u32)
-                .collect();
-            assert_eq!(dishes.len(), tables.len(), "the checkpoint of shard {number} has other dishes");
-            self.changes.extend(dishes.into_iter().zip(tables).map(|(dish, tables)| Change {
+            let dishes = &self.at_home.get(&number).expect("an own shard").dishes;
+            assert_eq!(dishes.iter().count(), tables.len(), "the checkpoint of shard {number} has other dishes");
+            self.changes.extend(dishes.iter().zip(tables).map(|(dish, tables)| Change {
                 dish,
                 tables: tables as i32,
                 tokens: 0,
@@ -328,37 +358,26 @@ impl Hpylm {
         }
     }
 
-    /// Draws the auxiliary variables of the restaurants and dishes at home in each own shard.
-    fn draw_statistics(&mut self, sweep: u64) -> BTreeMap<u32, Vec<f64>> {
-        let mine: Vec<u32> = self.shards.keys().copied().collect();
-        let mut rngs: Vec<Generator> =
-            mine.iter().map(|&n| generator(self.plan.seed, Purpose::Statistics, u64::from(n), sweep)).collect();
-        let mut figures = vec![vec![]; mine.len()];
-        let mut place_of = vec![None; self.plan.schedule.shards as usize];
-        mine.iter().enumerate().for_each(|(place, &number)| place_of[number as usize] = Some(place));
-        let place =
-            |home: Option<&u16>| home.map_or(Some(0), |&home| *place_of.get(usize::from(home)).unwrap_or(&None));
-        let mut censuses = std::mem::take(&mut self.censuses);
-        censuses.resize(mine.len(), Census::default());
+    /// Draws the auxiliary variables of the restaurants and dishes at home in a shard.
+    fn draw_statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        let Some(at_home) = self.at_home.get(&number) else { return vec![] };
+        let mut rng = generator(self.plan.seed, Purpose::Statistics, u64::from(number), sweep);
+        let mut figures = vec![];
+        let part = |list: &[u32], range: &Range<u32>| -> Range<usize> {
+            list.partition_point(|at| *at < range.start)..list.partition_point(|at| *at < range.end)
+        };
         for (depth, level) in self.tree.levels.iter().enumerate() {
-            censuses.iter_mut().for_each(Census::clear);
-            for number in level.restaurants.start as usize..level.restaurants.end as usize {
-                if let Some(place) = place(self.homes.restaurants.get(number)) {
-                    censuses[place].count_restaurant(self.tree.restaurants[number]);
-                }
+            self.census.clear();
+            for &restaurant in &at_home.busy_restaurants[part(&at_home.busy_restaurants, &level.restaurants)] {
+                self.census.count_restaurant(self.tree.restaurants[restaurant as usize]);
             }
-            for number in level.dishes.start as usize..level.dishes.end as usize {
-                if let Some(place) = place(self.homes.dishes.get(number)) {
-                    censuses[place].count_dish(self.tree.dishes[number]);
-                }
+            for &dish in &at_home.busy_dishes[part(&at_home.busy_dishes, &level.dishes)] {
+                self.census.count_dish(self.tree.dishes[dish as usize]);
             }
             let (a, b) = (self.house.parameters.discounts[depth], self.house.parameters.strengths[depth]);
-            for ((census, rng), figures) in censuses.iter_mut().zip(&mut rngs).zip(&mut figures) {
-                figures.extend(census.draw(a, b, self.house.alone(depth), rng).figures());
-            }
+            figures.extend(self.census.draw(a, b, self.house.alone(depth), &mut rng).figures());
         }
-        self.censuses = censuses;
-        mine.into_iter().zip(figures).collect()
+        figures
     }
 }
 
@@ -436,8 +455,8 @@ impl Model for Hpylm {
     }
 
     fn save_shard(&self, number: u32) -> SavedShard {
-        let dishes = self.tree.dishes.iter().enumerate();
-        let tables = dishes.filter(|(dish, _)| self.is_home(number, *dish)).map(|(_, record)| record.tables).collect();
+        let dishes = self.at_home.get(&number).into_iter().flat_map(|at_home| at_home.dishes.iter());
+        let tables = dishes.map(|dish| self.tree.dishes[dish as usize].tables).collect();
         let test = self.tests.get(&number);
         SavedShard {
             tables,
@@ -467,6 +486,9 @@ impl Model for Hpylm {
             let has_visits = self.is_infinite();
             self.owners = Some(Owners::agree(&self.tree, &mut self.homes, has_visits, post));
         }
+        if !self.homes.dishes.is_empty() {
+            self.settle_homes();
+        }
         self.take_loaded();
         let changes = std::mem::take(&mut self.changes);
         if let Some(owners) = &mut self.owners {
@@ -495,10 +517,7 @@ impl Model for Hpylm {
         if !self.plan.learn {
             return vec![];
         }
-        if self.statistics.as_ref().is_none_or(|(of, _)| *of != sweep) {
-            self.statistics = Some((sweep, self.draw_statistics(sweep)));
-        }
-        self.statistics.as_mut().and_then(|(_, figures)| figures.remove(&number)).unwrap_or_default()
+        self.draw_statistics(number, sweep)
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {

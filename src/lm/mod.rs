@@ -1,15 +1,10 @@
-//! The language-model job: HPYLM of fixed and infinite order.
+//! The language-model job: hierarchical Pitman-Yor language models (Teh 2006) of fixed and infinite order.
 //!
-//! - `arpa`: a model as an ARPA file
-//! - `generate`: sentences drawn from a model
-//! - `history`: the words before the next one
-//! - `hpylm`: the model as it is trained
-//! - `index`: a model laid out for reading text fast
-//! - `job`: its job file
-//! - `model`: what was learned, to be kept and asked
-//! - `perplexity`: how well a model predicts sentences
-//! - `report`, `run`: a job from its text to its report
-//! - `text`: files -> sentences -> tokens -> shards
+//! - `job`, `run`, `report`: the job file, running it, and what it leaves
+//! - `text`: sentences on their way to shards, as word numbers
+//! - `hpylm`: the model of the sweep driver
+//! - `model`: a model as it is kept and asked; `index`: the same laid out for scoring text
+//! - `perplexity`, `arpa`, `generate`: what is done with a model
 
 pub mod arpa;
 pub mod generate;

@@ -7,9 +7,8 @@ use super::job::{Order, Plan};
 use super::model::LanguageModel;
 use super::text::Text;
 use crate::cluster::sweep::Round;
-use crate::report::line_chart::{Line, LineChart};
+use crate::report::line_chart::over_sweeps;
 use crate::report::page::{Page, cards, details, paragraph, thousands};
-use crate::report::svg::round_ticks;
 use crate::report::table::{Align, Table};
 use crate::restaurant::parameters::Parameters;
 
@@ -287,49 +286,18 @@ fn quality(figures: &Figures) -> String {
     );
     let last = |e: &Evaluated| Some((e.sweep as f64, e.perplexity_last()?));
     let mean = |e: &Evaluated| Some((e.sweep as f64, e.perplexity().filter(|_| e.samples > 0)?));
-    let one = line("one sample", 0, figures.evaluated.iter().filter_map(last).collect());
-    let averaged = line("averaged over samples", 1, figures.evaluated.iter().filter_map(mean).collect());
-    let charts = chart("one sample, by sweep", one) + &chart("averaged over samples", averaged);
+    let charts = over_sweeps("one sample, by sweep", 0, figures.evaluated.iter().filter_map(last).collect())
+        + &over_sweeps("averaged over samples", 1, figures.evaluated.iter().filter_map(mean).collect());
     paragraph(&counted)
         + &format!("<div class=\"panels wide\">\n{charts}</div>\n")
         + &details("As a table", &perplexity_table(figures).to_html())
-}
-
-fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Line {
-    let tip: Vec<String> = points.iter().map(|(sweep, value)| format!("sweep {sweep}: {value:.3}")).collect();
-    Line { name: name.to_string(), colour, dotted: false, points, tip: format!("{name}\n{}", tip.join("\n")) }
-}
-
-/// A line over sweeps; nothing where there are fewer than two points.
-fn chart(title: &str, mut line: Line) -> String {
-    let (Some(&first), Some(&last)) = (line.points.first(), line.points.last()) else { return String::new() };
-    let (first, last) = (first.0, last.0);
-    if first >= last {
-        return String::new();
-    }
-    // The first sweeps may be far off: the axis is that of what comes after.
-    line.points.retain(|p| p.0 > first + (last - first) / 20.0 || p.0 == last);
-    let (low, high) = line.points.iter().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(p.1), h.max(p.1)));
-    let step = round_ticks((high - low).max(1e-3), 4).get(1).copied().unwrap_or(1.0);
-    let (from, to) = ((low / step).floor() * step, (high / step).ceil() * step);
-    let ticks = (0..=((to - from) / step).round() as u32).map(|i| from + f64::from(i) * step).collect();
-    LineChart {
-        title: title.to_string(),
-        x: (first, last),
-        y: (from, to.max(from + step)),
-        x_ticks: vec![first, ((first + last) / 2.0).round(), last],
-        y_ticks: ticks,
-        mark: None,
-        lines: vec![line],
-    }
-    .to_svg()
 }
 
 fn depths(model: &LanguageModel, figures: &Figures) -> String {
     let panels = |name: &str, colour: usize, value: &dyn Fn(&Parameters, usize) -> f64| {
         let panel = |depth: usize| {
             let points = figures.evaluated.iter().map(|e| (e.sweep as f64, value(&e.parameters, depth)));
-            chart(&format!("{name}, length {depth}"), line(name, colour, points.collect()))
+            over_sweeps(&format!("{name}, length {depth}"), colour, points.collect())
         };
         let charts: String = (0..model.depths()).map(panel).collect();
         format!("<div class=\"panels\">\n{charts}</div>\n")

@@ -25,7 +25,7 @@ struct Trained {
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint() };
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new() };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {

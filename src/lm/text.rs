@@ -86,6 +86,29 @@ pub struct Tokens {
     pub test: BTreeMap<u32, Range<usize>>,
 }
 
+impl Tokens {
+    /// No tokens yet; contexts have up to `depth` words.
+    pub fn new(symbols: Symbols, depth: usize) -> Tokens {
+        Tokens { begin: symbols.begin, depth, ..Tokens::default() }
+    }
+
+    /// Adds the tokens of a sentence, its end among them.
+    pub fn push_sentence(&mut self, sentence: &[u32]) {
+        self.words.push(self.begin);
+        self.at.extend((0..sentence.len() as u32).map(|place| self.words.len() as u32 + place));
+        self.words.extend_from_slice(sentence);
+    }
+
+    /// Number of tokens.
+    pub fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.at.is_empty()
+    }
+}
+
 impl Paths for Tokens {
     fn count(&self) -> usize {
         self.at.len()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::svg::{Scale, document, escape, label, number};
+use super::svg::{Scale, document, escape, label, number, round_ticks};
 
 /// A panel: lines over common axes.
 #[derive(Clone, Debug)]
@@ -90,6 +90,31 @@ impl LineChart {
         }
         out
     }
+}
+
+/// A line over sweeps; nothing where there are fewer than two points.
+pub fn over_sweeps(title: &str, colour: usize, mut points: Vec<(f64, f64)>) -> String {
+    let (Some(&first), Some(&last)) = (points.first(), points.last()) else { return String::new() };
+    let (first, last) = (first.0, last.0);
+    if first >= last {
+        return String::new();
+    }
+    let tip: Vec<String> = points.iter().map(|(sweep, value)| format!("sweep {sweep}: {value:.3}")).collect();
+    // The first sweeps may be far off: the axis is that of what comes after.
+    points.retain(|p| p.0 > first + (last - first) / 20.0 || p.0 == last);
+    let (low, high) = points.iter().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(p.1), h.max(p.1)));
+    let step = round_ticks((high - low).max(1e-3), 4).get(1).copied().unwrap_or(1.0);
+    let (from, to) = ((low / step).floor() * step, (high / step).ceil() * step);
+    LineChart {
+        title: title.to_string(),
+        x: (first, last),
+        y: (from, to.max(from + step)),
+        x_ticks: vec![first, ((first + last) / 2.0).round(), last],
+        y_ticks: (0..=((to - from) / step).round() as u32).map(|i| from + f64::from(i) * step).collect(),
+        mark: None,
+        lines: vec![Line { name: title.to_string(), colour, dotted: false, points, tip: tip.join("\n") }],
+    }
+    .to_svg()
 }
 
 /// The panels as one image of `columns` columns, under a legend of (name, colour, dotted).

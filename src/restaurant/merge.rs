@@ -46,6 +46,16 @@ impl Marks {
         self.words.fill(0);
     }
 
+    /// All of them, rising.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let next = self.next(from)?;
+            from = next + 1;
+            Some(next)
+        })
+    }
+
     /// The first one at or above `from`.
     #[inline]
     pub fn next(&self, from: u32) -> Option<u32> {

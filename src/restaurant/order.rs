@@ -67,7 +67,7 @@ pub fn add(
     tree: &mut Tree,
     path: &Path,
     scratch: &mut Scratch,
-    changed: &mut impl FnMut(u32),
+    changed: &mut impl FnMut(u32, bool),
     rng: &mut Generator,
 ) -> usize {
     house.probabilities(tree, path, &mut scratch.words);
@@ -91,7 +91,7 @@ pub fn remove(
     tree: &mut Tree,
     path: &Path,
     order: usize,
-    changed: &mut impl FnMut(u32),
+    changed: &mut impl FnMut(u32, bool),
     rng: &mut Generator,
 ) {
     house.remove(tree, path, order, changed, rng);

@@ -26,11 +26,11 @@ use crate::cluster::sweep::Post;
 /// The home of what occurs in no shard.
 pub const NOWHERE: u16 = u16::MAX;
 
-/// Lowest shard of each dish and restaurant.
+/// The home of each dish and restaurant, and how many tokens pass it.
 #[derive(Clone, Debug, Default)]
 pub struct Homes {
-    pub dishes: Vec<u16>,
-    pub restaurants: Vec<u16>,
+    pub dishes: Vec<(u16, u32)>,
+    pub restaurants: Vec<(u16, u32)>,
 }
 
 /// A worker's part in bringing counts together: what it shares with each owner, and what it owns itself.
@@ -67,7 +67,7 @@ struct ContextOwner {
 }
 
 impl Owners {
-    /// Agrees with the others on who owns what; `homes` are the lowest of this worker's shards, and become those of all.
+    /// Agrees with the others on who owns what; `homes` are those among this worker's shards, and become those among all.
     /// `has_visits`: whether visits are counted (a worker without shards cannot tell from its tree).
     pub fn agree(tree: &Tree, homes: &mut Homes, has_visits: bool, post: &mut Post<'_>) -> Owners {
         let (peers, depth) = (post.peers(), tree.depth());
@@ -95,21 +95,28 @@ impl Owners {
     }
 
     fn agree_on_homes(&mut self, homes: &mut Homes, post: &mut Post<'_>) {
-        let of = |places: &[Vec<u32>], homes: &[u16]| -> Vec<Vec<u32>> {
-            places.iter().map(|places| places.iter().map(|&at| u32::from(homes[at as usize])).collect()).collect()
+        let of = |places: &[Vec<u32>], homes: &[(u16, u32)]| -> Vec<Vec<u32>> {
+            let told = |&at: &u32| [u32::from(homes[at as usize].0), homes[at as usize].1];
+            places.iter().map(|places| places.iter().flat_map(told).collect()).collect()
         };
         for (mine, holders, homes, count) in [
             (&self.dishes, &self.outcomes.holders, &mut homes.dishes, self.outcomes.tree.dishes.len()),
             (&self.restaurants, &self.contexts.holders, &mut homes.restaurants, self.contexts.totals.len()),
         ] {
-            let mut lowest = vec![u32::from(NOWHERE); count];
+            let mut all = vec![(u32::from(NOWHERE), 0); count];
             let letters = post.exchange(of(mine, homes));
             for (places, letter) in holders.iter().zip(&letters) {
-                places.iter().zip(letter).for_each(|(&at, &home)| lowest[at as usize] = lowest[at as usize].min(home));
+                for (&at, told) in places.iter().zip(letter.chunks_exact(2)) {
+                    let (home, tokens) = &mut all[at as usize];
+                    (*home, *tokens) = ((*home).min(told[0]), *tokens + told[1]);
+                }
             }
-            let answers = holders.iter().map(|places| places.iter().map(|&at| lowest[at as usize]).collect()).collect();
+            let answer = |&at: &u32| [all[at as usize].0, all[at as usize].1];
+            let answers = holders.iter().map(|places| places.iter().flat_map(answer).collect()).collect();
             for (places, answer) in mine.iter().zip(post.exchange(answers)) {
-                places.iter().zip(answer).for_each(|(&at, home)| homes[at as usize] = home as u16);
+                for (&at, told) in places.iter().zip(answer.chunks_exact(2)) {
+                    homes[at as usize] = (told[0] as u16, told[1]);
+                }
             }
         }
     }

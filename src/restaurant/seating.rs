@@ -136,7 +136,7 @@ impl House {
     }
 
     /// Seats a customer of the dish at `depth` of the path; `probabilities` are those of the path. `changed` is shown each
-    /// dish whose tables change.
+    /// dish whose tables change, and whether this was its only customer.
     #[inline]
     pub fn add(
         &self,
@@ -144,7 +144,7 @@ impl House {
         path: &Path,
         depth: usize,
         probabilities: &[f64; DEEPEST + 1],
-        changed: &mut impl FnMut(u32),
+        changed: &mut impl FnMut(u32, bool),
         rng: &mut Generator,
     ) {
         for depth in (0..=depth).rev() {
@@ -152,7 +152,8 @@ impl House {
             let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
             let dish = &mut tree.dishes[path.dishes[depth] as usize];
             let restaurant = &mut tree.restaurants[path.restaurants[depth] as usize];
-            let opens = dish.customers == 0 || {
+            let is_only = dish.customers == 0;
+            let opens = is_only || {
                 let seats = f64::from(dish.customers) - a * f64::from(dish.tables);
                 let new = (b + a * f64::from(restaurant.tables)) * below;
                 unit(rng) * (seats + new) < new
@@ -164,18 +165,19 @@ impl House {
             }
             dish.tables += 1;
             restaurant.tables += 1;
-            changed(path.dishes[depth]);
+            changed(path.dishes[depth], is_only);
         }
     }
 
-    /// Takes away a customer of the dish at `depth` of the path. `changed` is shown each dish whose tables change.
+    /// Takes away a customer of the dish at `depth` of the path. `changed` is shown each dish whose tables change, and
+    /// whether this was its only customer.
     #[inline]
     pub fn remove(
         &mut self,
         tree: &mut Tree,
         path: &Path,
         depth: usize,
-        changed: &mut impl FnMut(u32),
+        changed: &mut impl FnMut(u32, bool),
         rng: &mut Generator,
     ) {
         for depth in (0..=depth).rev() {
@@ -194,7 +196,7 @@ impl House {
             }
             dish.tables -= 1;
             restaurant.tables -= 1;
-            changed(path.dishes[depth]);
+            changed(path.dishes[depth], customers == 1);
         }
     }
 }

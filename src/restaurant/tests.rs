@@ -112,10 +112,10 @@ fn chain(
         for &leaf in leaves {
             path.find(tree, leaf);
             if sweep > 0 {
-                house.remove(tree, &path, path.depth(), &mut |_| (), rng);
+                house.remove(tree, &path, path.depth(), &mut |_, _| (), rng);
             }
             house.probabilities(tree, &path, &mut p);
-            house.add(tree, &path, path.depth(), &p, &mut |_| (), rng);
+            house.add(tree, &path, path.depth(), &p, &mut |_, _| (), rng);
         }
         if sweep > 0 {
             visit(tree);
@@ -191,9 +191,9 @@ fn orders_of_tokens_have_their_exact_distribution() {
         for (token, &leaf) in leaves.iter().enumerate() {
             path.find(&tree, leaf);
             if sweep > 0 {
-                order::remove(&mut house, &mut tree, &path, orders[token], &mut |_| (), &mut rng);
+                order::remove(&mut house, &mut tree, &path, orders[token], &mut |_, _| (), &mut rng);
             }
-            orders[token] = order::add(&house, &prior, &mut tree, &path, &mut scratch, &mut |_| (), &mut rng);
+            orders[token] = order::add(&house, &prior, &mut tree, &path, &mut scratch, &mut |_, _| (), &mut rng);
         }
         if sweep > 0 {
             *seen.entry(orders.clone()).or_insert(0.0) += 1.0;
@@ -357,7 +357,7 @@ proptest! {
         let mut path = Path::default();
         for &leaf in &leaves {
             path.find(&tree, leaf);
-            house.remove(&mut tree, &path, path.depth(), &mut |_| (), &mut rng);
+            house.remove(&mut tree, &path, path.depth(), &mut |_, _| (), &mut rng);
         }
         prop_assert_eq!(tree, empty);
     }
@@ -379,9 +379,9 @@ proptest! {
             let mut p = [0.0; DEEPEST + 1];
             for leaf in mine {
                 path.find(&own, leaf);
-                house.remove(&mut own, &path, path.depth(), &mut |_| (), &mut rng);
+                house.remove(&mut own, &path, path.depth(), &mut |_, _| (), &mut rng);
                 house.probabilities(&own, &path, &mut p);
-                house.add(&mut own, &path, path.depth(), &p, &mut |_| (), &mut rng);
+                house.add(&mut own, &path, path.depth(), &p, &mut |_, _| (), &mut rng);
             }
             let changed = own.dishes.iter().zip(&tree.dishes).enumerate();
             changes.extend(changed.map(|(dish, (after, before))| Change {
@@ -412,10 +412,10 @@ fn invariants_hold_after_a_million_operations() {
         let token = rng.random_range(0..leaves.len() as u32) as usize;
         path.find(&tree, leaves[token]);
         if seated[token] {
-            house.remove(&mut tree, &path, path.depth(), &mut |_| (), &mut rng);
+            house.remove(&mut tree, &path, path.depth(), &mut |_, _| (), &mut rng);
         } else {
             house.probabilities(&tree, &path, &mut p);
-            house.add(&mut tree, &path, path.depth(), &p, &mut |_| (), &mut rng);
+            house.add(&mut tree, &path, path.depth(), &p, &mut |_, _| (), &mut rng);
         }
         seated[token] = !seated[token];
         if operation % 100_000 == 99_999 {

@@ -18,6 +18,7 @@ use crate::corpus::hold_out::Candidate;
 use crate::corpus::shard::shards;
 use crate::corpus::vocabulary::{Occurrences, UNKNOWN, Vocabulary};
 use crate::job::corpus::Test;
+use crate::lm::text::{Symbols, each_word};
 
 /// Problems that are kept of a file.
 const KEPT_PROBLEMS: usize = 20;
@@ -79,9 +80,12 @@ pub fn collect(worker: &mut Worker, plan: &Plan) -> Result<Collection, String> {
     let vocabulary = vocabulary?;
 
     let share = load(plan, &catalogue, &vocabulary, worker.index() as u32, worker.peers() as u32)?;
-    let unknown =
-        share.test.values().flatten().flat_map(|(_, words)| words).filter(|&&word| word == UNKNOWN).count() as u64;
-    let tokens = share.test.values().flatten().map(|(_, words)| words.len() as u64).sum();
+    let mine = share.test.iter().filter(|(shard, _)| **shard as usize % worker.peers() == worker.index());
+    let (mut tokens, mut unknown) = (0, 0);
+    for (_, words) in mine.flat_map(|(_, documents)| documents) {
+        tokens += words.len() as u64;
+        unknown += words.iter().filter(|&&word| word == UNKNOWN).count() as u64;
+    }
     let all = sums.exchange(worker, vec![(worker.index() as u64, (tokens, unknown))]);
     let (test_tokens, test_unknown) = all.iter().fold((0, 0), |sum, (_, part)| (sum.0 + part.0, sum.1 + part.1));
     Ok(Collection { catalogue, vocabulary, share, test_tokens, test_unknown })
@@ -191,7 +195,8 @@ fn build_vocabulary(plan: &Plan, words: &Tally<(bool, String)>) -> Result<Vocabu
 
 /// The documents of the shards that worker `index` of `peers` owns.
 fn load(plan: &Plan, catalogue: &Catalogue, vocabulary: &Vocabulary, index: u32, peers: u32) -> Result<Share, String> {
-    let is_mine = |number: usize| catalogue.shard[number] % peers == index;
+    // Workers with models of n-grams all have the same tree, that of all documents.
+    let is_mine = |number: usize| plan.model.is_ngram() || catalogue.shard[number] % peers == index;
     let mut files: Vec<u32> =
         (0..catalogue.entries.len()).filter(|&n| is_mine(n)).map(|n| catalogue.entries[n].file).collect();
     files.dedup();
@@ -201,7 +206,15 @@ fn load(plan: &Plan, catalogue: &Catalogue, vocabulary: &Vocabulary, index: u32,
             return;
         }
         let mut words = Vec::with_capacity(catalogue.entries[number].tokens as usize);
-        plan.tokenisation.each_token(document.text, |token| words.push(vocabulary.id(token)));
+        if plan.model.is_ngram() {
+            let end = Symbols::new(vocabulary).end;
+            for line in document.text.lines().filter(|line| !line.trim().is_empty()) {
+                each_word(&plan.tokenisation, line, |word| words.push(vocabulary.id(word)));
+                words.push(end);
+            }
+        } else {
+            plan.tokenisation.each_token(document.text, |token| words.push(vocabulary.id(token)));
+        }
         let part = if catalogue.is_test[number] { &mut share.test } else { &mut share.training };
         part.entry(catalogue.shard[number]).or_default().push((number as u32, words));
     })?;

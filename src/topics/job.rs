@@ -52,6 +52,8 @@ pub struct ModelSettings {
     #[serde(rename = "type")]
     pub model: ModelType,
     pub topics: usize,
+    /// Words of an n-gram, in models of n-grams.
+    pub order: usize,
     /// Sum of the document prior alpha, at first.
     pub strength: f64,
     /// Whether alpha is learned.
@@ -62,7 +64,7 @@ pub struct ModelSettings {
 
 impl Default for ModelSettings {
     fn default() -> ModelSettings {
-        ModelSettings { model: ModelType::Lda, topics: 50, strength: 5.0, learn_alpha: true, beta: 0.01 }
+        ModelSettings { model: ModelType::Lda, topics: 50, order: 3, strength: 5.0, learn_alpha: true, beta: 0.01 }
     }
 }
 
@@ -70,6 +72,31 @@ impl Default for ModelSettings {
 #[serde(rename_all = "kebab-case")]
 pub enum ModelType {
     Lda,
+    /// An n-gram model for each topic.
+    Hpytm,
+    /// The same and a global n-gram model, with a coin for each context.
+    Switching,
+}
+
+impl ModelSettings {
+    /// Whether topics are models of n-grams.
+    pub fn is_ngram(&self) -> bool {
+        self.model != ModelType::Lda
+    }
+
+    /// Whether there is a global model beside the topics.
+    pub fn has_global(&self) -> bool {
+        self.model == ModelType::Switching
+    }
+
+    /// The model's name, as the paper has it.
+    pub fn name(&self) -> &'static str {
+        match self.model {
+            ModelType::Lda => "LDA",
+            ModelType::Hpytm => "HPYTM",
+            ModelType::Switching => "SWITCHING",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,6 +117,8 @@ impl Default for SamplerSettings {
 pub struct EvaluationSettings {
     /// Sweeps between evaluations; 0: only at the end.
     pub every: u64,
+    /// Sweeps before the first evaluation that counts as a posterior sample, in models of n-grams.
+    pub burn_in: u64,
     pub particles: usize,
     /// Words between resamplings of a particle's earlier topics.
     pub resample: usize,
@@ -97,7 +126,7 @@ pub struct EvaluationSettings {
 
 impl Default for EvaluationSettings {
     fn default() -> EvaluationSettings {
-        EvaluationSettings { every: 0, particles: 10, resample: 10 }
+        EvaluationSettings { every: 0, burn_in: 0, particles: 10, resample: 10 }
     }
 }
 
@@ -147,7 +176,8 @@ impl TopicsJob {
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
         require(self.shards > 0, "shards is 0; it has to be at least 1")?;
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
-        require((1..=65_535).contains(&self.model.topics), "model.topics has to be between 1 and 65535")?;
+        require((1..=32).contains(&self.model.order), "model.order has to be between 1 and 32")?;
+        require((1..=65_534).contains(&self.model.topics), "model.topics has to be between 1 and 65534")?;
         require(
             self.model.strength > 0.0 && self.model.beta > 0.0,
             "model.strength and model.beta have to be positive",
@@ -182,8 +212,13 @@ impl Plan {
     /// The plan, for people.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let mut text = format!(
-            "topics job, seed {}: LDA with {} topics, {} sweeps over {} shards, synchronised every {}\n",
-            self.seed, self.model.topics, self.schedule.sweeps, self.schedule.shards, self.schedule.sync_every
+            "topics job, seed {}: {} with {} topics, {} sweeps over {} shards, synchronised every {}\n",
+            self.seed,
+            self.model.name(),
+            self.model.topics,
+            self.schedule.sweeps,
+            self.schedule.shards,
+            self.schedule.sync_every
         );
         let mut bytes = 0;
         for (number, path) in self.files.iter().enumerate() {

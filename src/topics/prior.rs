@@ -126,6 +126,24 @@ impl PriorStatistics {
         statistics
     }
 
+    /// The same of documents that are given by how many tokens of each topic they have.
+    pub fn of_counts<'c>(
+        documents: impl Iterator<Item = &'c [u32]>,
+        prior: &Prior,
+        rng: &mut Generator,
+    ) -> PriorStatistics {
+        let mut statistics = PriorStatistics::new(prior.topics());
+        for counts in documents {
+            for (topic, &tokens) in counts.iter().enumerate() {
+                let alpha = prior.alpha[topic];
+                let opens = |before: &u32| *before == 0 || draws::unit(rng) * (alpha + f64::from(*before)) < alpha;
+                statistics.tables[topic] += (0..tokens).filter(opens).count() as u64;
+            }
+            statistics.draw_eta(counts.iter().sum::<u32>() as usize, prior.strength, rng);
+        }
+        statistics
+    }
+
     /// Adds the statistics of the next shard.
     pub fn add(&mut self, next: &PriorStatistics) {
         self.tables.iter_mut().zip(&next.tables).for_each(|(sum, tables)| *sum += tables);

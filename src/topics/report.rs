@@ -7,9 +7,9 @@ use serde_json::json;
 use super::job::Plan;
 use super::model::TopicModel;
 use crate::cluster::sweep::Round;
-use crate::report::line_chart::{Line, LineChart};
+use crate::report::line_chart::over_sweeps;
 use crate::report::page::{Page, cards, details, paragraph, thousands};
-use crate::report::svg::{escape, round_ticks};
+use crate::report::svg::escape;
 use crate::report::table::{Align, Table};
 
 /// Words shown with each topic, and listed in tables.
@@ -185,34 +185,9 @@ fn quality(figures: &Figures) -> String {
     let points = |value: &dyn Fn(&Evaluated) -> Option<f64>| -> Vec<(f64, f64)> {
         figures.evaluated.iter().filter_map(|e| Some((e.sweep as f64, value(e)?))).collect()
     };
-    charts += &chart("test perplexity by sweep", &points(&|e| e.perplexity), 0);
-    charts += &chart("log-likelihood per training word", &points(&|e| Some(e.log_likelihood)), 1);
+    charts += &over_sweeps("test perplexity by sweep", 0, points(&|e| e.perplexity));
+    charts += &over_sweeps("log-likelihood per training word", 1, points(&|e| Some(e.log_likelihood)));
     paragraph(&unknown) + &charts + "</div>\n" + &details("As a table", &perplexity(figures).to_html())
-}
-
-/// A line over sweeps; nothing where there are fewer than two points.
-fn chart(title: &str, points: &[(f64, f64)], colour: usize) -> String {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return String::new() };
-    if points.len() < 2 {
-        return String::new();
-    }
-    let low = points.iter().map(|p| p.1).fold(f64::MAX, f64::min);
-    let high = points.iter().map(|p| p.1).fold(f64::MIN, f64::max);
-    let step = round_ticks((high - low).max(1e-9), 4).get(1).copied().unwrap_or(1.0);
-    let (from, to) = ((low / step).floor() * step, (high / step).ceil() * step);
-    let ticks = (0..=((to - from) / step).round() as u32).map(|i| from + f64::from(i) * step).collect();
-    let tip: Vec<String> = points.iter().map(|(sweep, value)| format!("sweep {sweep}: {value:.3}")).collect();
-    let line = Line { name: title.to_string(), colour, dotted: false, points: points.to_vec(), tip: tip.join("\n") };
-    LineChart {
-        title: title.to_string(),
-        x: (first.0, last.0),
-        y: (from, to),
-        x_ticks: vec![first.0, ((first.0 + last.0) / 2.0).round(), last.0],
-        y_ticks: ticks,
-        mark: None,
-        lines: vec![line],
-    }
-    .to_svg()
 }
 
 /// Every topic with its words as bars, its share of the words, and the documents that show it.

@@ -28,8 +28,12 @@ struct Trained {
 
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
+    if plan.model.is_ngram() {
+        return super::ngram::run::run(plan, session);
+    }
     let job = plan.clone();
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint() };
+    let rest = format!("{:?}", plan.evaluation);
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest };
     let checkpoints = training.checkpoints(session);
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };

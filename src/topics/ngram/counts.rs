@@ -37,6 +37,14 @@ impl Counts {
             coins: if has_coins { tree.with_dishes(2) } else { Tree::default() },
         }
     }
+
+    /// Takes the counts of `other`, which has the same shape, into the space that is there.
+    pub fn copy_from(&mut self, other: &Counts) {
+        self.dishes.copy_from(&other.dishes);
+        self.restaurants.copy_from(&other.restaurants);
+        self.coins.dishes.clone_from(&other.coins.dishes);
+        self.coins.restaurants.clone_from(&other.coins.restaurants);
+    }
 }
 
 /// Discounts and strengths by depth, and who sits alone, for all topics.

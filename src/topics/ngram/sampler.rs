@@ -101,6 +101,27 @@ impl Sampler {
         sweep_tokens(self, seating, shard, is_new, changed, rng);
     }
 
+    /// p_k(w | h) of all topics for the dish `leaf`, and the probability of having a topic.
+    pub fn look(&mut self, tree: &Tree, counts: &Counts, rules: &Rules, leaf: u32) -> (&[Block<f32>], f64) {
+        self.path.find(tree, leaf);
+        for depth in 0..=self.path.depth() {
+            self.descend(counts, rules, depth);
+        }
+        let mut coin = [0.0; DEEPEST + 1];
+        let mut yes = 1.0;
+        if self.has_global {
+            self.find_coin();
+            rules.coins.probabilities(&counts.coins, &self.coin[1], &mut coin);
+            yes = coin[self.path.depth()];
+        }
+        (&self.vectors[self.path.depth()], yes)
+    }
+
+    /// The prior over a document's topics, in blocks, 0 for a global one; and its sum.
+    pub fn alpha(&self) -> (&[Block<f32>], f64) {
+        (&self.alpha, self.strength)
+    }
+
     /// The vector of a depth of the path, made from that of the depth before.
     #[inline(always)]
     fn descend(&mut self, counts: &Counts, rules: &Rules, depth: usize) {
@@ -150,28 +171,6 @@ impl Sampler {
         chain
     }
 
-    /// Running sums of the weights of all topics: (n_jk + alpha_k) p_k, and `global` p_0 where there is a global one.
-    #[inline(always)]
-    fn accumulate(&mut self, document: &[u32], global: f32) -> Prefix {
-        let vector = &self.vectors[self.path.depth()];
-        let mut sums = Block([0.0; LANES]);
-        // Whole blocks have a length that the compiler knows; the last one may be shorter.
-        let whole = document.len() / LANES;
-        for block in 0..vector.len() {
-            if block < whole {
-                let counts: &[u32; LANES] = document[block * LANES..][..LANES].try_into().expect("a block");
-                add_weights(&mut sums, counts, &self.alpha[block], &vector[block]);
-            } else {
-                add_weights(&mut sums, &document[block * LANES..], &self.alpha[block], &vector[block]);
-            }
-            if block == 0 && self.has_global {
-                sums.0[0] = global * vector[0].0[0];
-            }
-            self.running[block] = sums;
-        }
-        Prefix::new(&std::hint::black_box(sums))
-    }
-
     /// The coin's two paths for the context at hand.
     fn find_coin(&mut self) {
         for side in 0..2 {
@@ -179,6 +178,34 @@ impl Sampler {
             self.coin[side].set(restaurants.map(|restaurant| (2 * restaurant + side as u32, restaurant)));
         }
     }
+}
+
+/// Running sums of the weights of all topics: (n_jk + alpha_k) p_k, but `global` p_0 for topic 0 where there is a global
+/// one.
+#[inline(always)]
+pub fn accumulate(
+    document: &[u32],
+    alpha: &[Block<f32>],
+    vector: &[Block<f32>],
+    global: Option<f32>,
+    running: &mut [Block<f32>],
+) -> Prefix {
+    let mut sums = Block([0.0; LANES]);
+    // Whole blocks have a length that the compiler knows; the last one may be shorter.
+    let whole = document.len() / LANES;
+    for block in 0..vector.len() {
+        if block < whole {
+            let counts: &[u32; LANES] = document[block * LANES..][..LANES].try_into().expect("a block");
+            add_weights(&mut sums, counts, &alpha[block], &vector[block]);
+        } else {
+            add_weights(&mut sums, &document[block * LANES..], &alpha[block], &vector[block]);
+        }
+        if let (0, Some(global)) = (block, global) {
+            sums.0[0] = global * vector[0].0[0];
+        }
+        running[block] = sums;
+    }
+    Prefix::new(&std::hint::black_box(sums))
 }
 
 /// Adds (n_jk + alpha_k) p_k of a block of topics.
@@ -227,17 +254,18 @@ fn sweep_tokens(
                 sampler.refresh(counts, rules, old, depth);
                 if sampler.has_global {
                     let side = &sampler.coin[usize::from(old > 0)];
-                    rules.coins.remove(&mut counts.coins, side, side.depth(), &mut |_| (), rng);
+                    rules.coins.remove(&mut counts.coins, side, side.depth(), &mut |_, _| (), rng);
                 }
             }
-            let mut global = 0.0;
+            let mut global = None;
             if sampler.has_global {
                 rules.coins.probabilities(&counts.coins, &sampler.coin[1], &mut coin);
                 let yes = coin[sampler.path.depth()];
                 let with_topic: u32 = document[1..].iter().sum();
-                global = ((1.0 - yes) / yes * (f64::from(with_topic) + sampler.strength)) as f32;
+                global = Some(((1.0 - yes) / yes * (f64::from(with_topic) + sampler.strength)) as f32);
             }
-            let prefix = sampler.accumulate(document, global);
+            let vector = &sampler.vectors[sampler.path.depth()];
+            let prefix = accumulate(document, &sampler.alpha, vector, global, &mut sampler.running);
             let new = find(&sampler.running, &prefix, unit_f32(rng) * prefix.total()).min(topics - 1);
             of_tokens[token] = new as u16;
             document[new] += 1;
@@ -249,25 +277,33 @@ fn sweep_tokens(
                     rules.coins.probabilities(&counts.coins, &sampler.coin[0], &mut coin);
                 }
                 let side = &sampler.coin[side];
-                rules.coins.add(&mut counts.coins, side, side.depth(), &coin, &mut |_| (), rng);
+                rules.coins.add(&mut counts.coins, side, side.depth(), &coin, &mut |_, _| (), rng);
             }
         }
         token += tokens as usize;
     }
 }
 
-/// Sorts leaves so that those of one word, then of one nearest word before it, and so on, come together: by their dishes
-/// from the root down.
-pub fn by_word(tree: &Tree, leaves: &mut [u32]) {
-    let key = |leaf: u32| {
-        let mut dishes = vec![];
-        let mut dish = leaf;
-        while dish != NONE {
-            dishes.push(dish);
-            dish = tree.dishes[dish as usize].parent;
-        }
-        dishes.reverse();
-        dishes
-    };
-    leaves.sort_by_cached_key(|&leaf| key(leaf));
+/// The order in which dishes are visited: those of one word, then of one nearest word before it, and so on, come together.
+pub fn by_word(tree: &Tree) -> Vec<u32> {
+    // Children of each dish, by number: a run of `children`.
+    let mut starts = vec![0u32; tree.dishes.len() + 2];
+    tree.dishes.iter().filter(|dish| dish.parent != NONE).for_each(|dish| starts[dish.parent as usize + 2] += 1);
+    (1..starts.len()).for_each(|place| starts[place] += starts[place - 1]);
+    let mut children = vec![0; starts[starts.len() - 1] as usize];
+    for (number, dish) in (0..).zip(&tree.dishes).filter(|(_, dish)| dish.parent != NONE) {
+        let next = &mut starts[dish.parent as usize + 1];
+        children[*next as usize] = number;
+        *next += 1;
+    }
+    let mut ranks = vec![0; tree.dishes.len()];
+    let mut stack: Vec<u32> = tree.levels[0].dishes.clone().rev().collect();
+    let mut rank = 0;
+    while let Some(dish) = stack.pop() {
+        ranks[dish as usize] = rank;
+        rank += 1;
+        let of_dish = starts[dish as usize] as usize..starts[dish as usize + 1] as usize;
+        stack.extend(children[of_dish].iter().rev());
+    }
+    ranks
 }

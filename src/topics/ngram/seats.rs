@@ -129,6 +129,33 @@ impl Seats {
         self.close(place, slot);
     }
 
+    /// Takes another place's worth of counts: (topic, customers, tables) by topic, none of them 0.
+    pub fn rewrite(&mut self, place: u32, list: &[(u16, u32, u32)]) {
+        let (start, end) = (self.starts[place as usize] as usize, self.starts[place as usize + 1] as usize);
+        if self.slots(place).len() == self.topics {
+            self.customers[start..end].fill(0);
+            self.tables[start..end].fill(0);
+            for &(topic, customers, tables) in list {
+                (self.customers[start + usize::from(topic)], self.tables[start + usize::from(topic)]) =
+                    (customers, tables);
+            }
+            return;
+        }
+        assert!(list.len() <= end - start, "more topics than tokens");
+        self.lengths[place as usize] = list.len() as u16;
+        for (slot, &(topic, customers, tables)) in (start..).zip(list) {
+            (self.topic[slot], self.customers[slot], self.tables[slot]) = (topic, customers, tables);
+        }
+    }
+
+    /// Takes the counts of `other`, which has the same places, into the space that is there.
+    pub fn copy_from(&mut self, other: &Seats) {
+        self.lengths.clone_from(&other.lengths);
+        self.topic.clone_from(&other.topic);
+        self.customers.clone_from(&other.customers);
+        self.tables.clone_from(&other.tables);
+    }
+
     /// Bytes for each place and each slot.
     pub fn bytes(&self) -> usize {
         self.starts.len() * 4 + self.lengths.len() * 2 + self.topic.len() * 10

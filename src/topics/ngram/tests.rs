@@ -115,7 +115,8 @@ fn distance(has_global: bool) -> f64 {
     let mut distinct: Vec<u32> = leaf_of.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    by_word(&tree, &mut distinct);
+    let ranks = by_word(&tree);
+    distinct.sort_by_key(|&leaf| ranks[leaf as usize]);
     let mut shard = ShardTokens { counts: vec![0; 2 * topics], ..ShardTokens::default() };
     let mut tokens = vec![];
     for &leaf in &distinct {

@@ -1,0 +1,186 @@
+//! Running a topics job whose topics are models of n-grams.
+
+use serde_json::json;
+use timely::worker::Worker;
+
+use super::model::NgramModel;
+use crate::cluster::sweep::{End, Round, train};
+use crate::corpus::diagnostic::Diagnostic;
+use crate::error::{Error, Result, exit};
+use crate::job::session::{Session, peak_memory_mib};
+use crate::job::training::{Training, Watcher};
+use crate::lm::text::Symbols;
+use crate::report::line_chart::over_sweeps;
+use crate::report::page::{Page, cards, details, paragraph, thousands};
+use crate::report::table::{Align, Table};
+use crate::topics::collection::collect;
+use crate::topics::job::Plan;
+
+/// What was found at an evaluation.
+#[derive(Clone, Debug)]
+struct Evaluated {
+    sweep: u64,
+    perplexity: Option<f64>,
+    nodes: u64,
+}
+
+/// What worker 0 brings back.
+struct Trained {
+    end: End,
+    evaluated: Vec<Evaluated>,
+    rounds: Round,
+    tokens: [u64; 3],
+    vocabulary: usize,
+    problems: Vec<Diagnostic>,
+}
+
+/// Runs the job and returns the exit code.
+pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
+    let job = plan.clone();
+    let rest = format!("{:?}", plan.evaluation);
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest };
+    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
+    let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
+    if trained.end == End::Stopped {
+        record.stopped(seconds)?;
+        eprintln!("sawmill: stopped with a checkpoint; go on with --resume");
+        return Ok(exit::RESUME);
+    }
+    record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;
+    record.folder.write("report/summary.json", summary(plan, &trained).as_bytes())?;
+    record.folder.write("report/index.html", page(&session.title, plan, &trained).as_bytes())?;
+    record.done(seconds, None)?;
+    trained.problems.iter().for_each(|problem| eprintln!("{problem}"));
+    Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+}
+
+/// What one worker does.
+fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+    let collection = collect(worker, plan).map_err(Error::Input)?;
+    let (index, peers) = (worker.index() as u32, worker.peers() as u32);
+    let is_leader = index == 0;
+    let symbols = Symbols::new(&collection.vocabulary);
+    let words = |documents: &std::collections::BTreeMap<u32, Vec<(u32, Vec<u32>)>>| -> u64 {
+        documents.values().flatten().map(|(_, words)| words.len() as u64).sum()
+    };
+    let training_tokens = words(&collection.share.training);
+    let is_mine = move |shard: u32| shard % peers == index;
+    let shards = plan.schedule.shards;
+    let model = NgramModel::new(plan.seed, &plan.model, &plan.evaluation, symbols, collection.share, shards, is_mine);
+    let (mut evaluated, mut rounds) = (vec![], Round::default());
+    let (_, end) = train(worker, model, &plan.schedule, &watcher.control, |_, round| {
+        watcher.at(round.sweep);
+        let found = round.snapshot.last().map(|&nodes| Evaluated {
+            sweep: round.sweep,
+            perplexity: (round.evaluation.get(1) > Some(&0.0))
+                .then(|| libm::exp(-round.evaluation[0] / round.evaluation[1])),
+            nodes: nodes as u64,
+        });
+        if !round.is_past {
+            let mut line = watcher.metrics(round);
+            if let Some(Evaluated { sweep, perplexity: Some(perplexity), .. }) = &found {
+                line["perplexity"] = (*perplexity).into();
+                eprintln!("sawmill: sweep {sweep}: test perplexity {perplexity:.2}");
+            }
+            watcher.tell(round, &line);
+        }
+        evaluated.extend(found);
+        add(&mut rounds, round);
+    })?;
+    let problems = collection.catalogue.problems.iter().map(|(file, problem)| Diagnostic {
+        path: plan.files[*file as usize].display().to_string(),
+        problem: problem.clone(),
+    });
+    Ok(is_leader.then(|| Trained {
+        end,
+        evaluated,
+        rounds,
+        tokens: [training_tokens, collection.test_tokens, collection.test_unknown],
+        vocabulary: collection.vocabulary.len(),
+        problems: problems.collect(),
+    }))
+}
+
+fn add(sum: &mut Round, round: &Round) {
+    sum.sweeps += round.sweeps;
+    sum.tokens += round.tokens;
+    sum.sweep_seconds += round.sweep_seconds;
+    sum.sync_seconds += round.sync_seconds;
+    sum.learn_seconds += round.learn_seconds;
+    sum.sync_bytes += round.sync_bytes;
+}
+
+fn perplexity_table(trained: &Trained) -> Table {
+    let mut table = Table::new(["sweep", "perplexity", "nodes"].map(|name| (name, Align::Number)));
+    for Evaluated { sweep, perplexity, nodes } in &trained.evaluated {
+        let perplexity = perplexity.map_or(String::new(), |p| format!("{p:.4}"));
+        table.push(vec![sweep.to_string(), perplexity, nodes.to_string()]);
+    }
+    table
+}
+
+/// The mean of the samples' perplexities, as the paper does, and their number.
+fn mean_perplexity(plan: &Plan, trained: &Trained) -> Option<(f64, usize)> {
+    let is_sample = |e: &&Evaluated| e.sweep > plan.evaluation.burn_in;
+    let samples: Vec<f64> = trained.evaluated.iter().filter(is_sample).filter_map(|e| e.perplexity).collect();
+    (!samples.is_empty()).then(|| (samples.iter().sum::<f64>() / samples.len() as f64, samples.len()))
+}
+
+fn page(title: &str, plan: &Plan, trained: &Trained) -> String {
+    let mut page = Page::new(
+        &format!("Topic n-grams: {title}"),
+        &format!("{}: {}-grams with {} topics.", plan.model.name(), plan.model.order, plan.model.topics),
+    );
+    let mean = mean_perplexity(plan, trained);
+    let value = |p: Option<f64>| p.map_or("none".to_string(), |p| format!("{p:.2}"));
+    let last = trained.evaluated.last();
+    let counts = [
+        (value(mean.map(|(p, _)| p)), "test perplexity, mean of samples"),
+        (value(last.and_then(|e| e.perplexity)), "of the last sample"),
+        (thousands(trained.tokens[0]), "tokens to train on"),
+        (thousands(last.map_or(0, |e| e.nodes)), "restaurants of all topics"),
+    ];
+    let counts = counts.map(|(value, name)| (value, name.to_string()));
+    let points = trained.evaluated.iter().filter_map(|e| Some((e.sweep as f64, e.perplexity?))).collect();
+    let what = format!(
+        "Over {} words of the held-out documents and the ends of their sentences, {} of them unknown words, by the \
+         left-to-right method; {} samples.",
+        thousands(trained.tokens[1]),
+        thousands(trained.tokens[2]),
+        mean.map_or(0, |(_, samples)| samples)
+    );
+    let chart = format!("<div class=\"panels wide\">\n{}</div>\n", over_sweeps("test perplexity by sweep", 0, points));
+    let table = details("As a table", &perplexity_table(trained).to_html());
+    page.section("quality", "Test perplexity", &(cards(&counts) + &paragraph(&what) + &chart + &table));
+    page.to_html()
+}
+
+fn summary(plan: &Plan, trained: &Trained) -> String {
+    let rounds = &trained.rounds;
+    let per_sweep = |value: f64| value / rounds.sweeps.max(1) as f64;
+    let mean = mean_perplexity(plan, trained);
+    let summary = json!({
+        "kind": "topics",
+        "model": plan.model.model,
+        "order": plan.model.order,
+        "topics": plan.model.topics,
+        "vocabulary": trained.vocabulary,
+        "training_tokens": trained.tokens[0],
+        "test_tokens": trained.tokens[1],
+        "test_unknown": trained.tokens[2],
+        "perplexity": mean.map(|(perplexity, _)| perplexity),
+        "perplexity_last": trained.evaluated.last().and_then(|e| e.perplexity),
+        "samples": mean.map_or(0, |(_, samples)| samples),
+        "nodes": trained.evaluated.last().map(|e| e.nodes),
+        "sweeps": plan.schedule.sweeps,
+        "tokens_per_second": rounds.tokens as f64 / (rounds.sweep_seconds + rounds.sync_seconds).max(1e-9),
+        "sweep_seconds_per_sweep": per_sweep(rounds.sweep_seconds),
+        "hyper_seconds_per_sweep": per_sweep(rounds.learn_seconds),
+        "sync_seconds_per_sweep": per_sweep(rounds.sync_seconds),
+        "sync_bytes_per_sweep": per_sweep(rounds.sync_bytes as f64),
+        "peak_memory_mib": peak_memory_mib(),
+    });
+    let mut text = serde_json::to_string_pretty(&summary).expect("a summary is JSON");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,121 @@
+//! Topic n-gram models as a user sees them: the same result whatever happens on the way.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use rand::RngExt;
+use sawmill::cluster::rng::{Purpose, generator};
+use serde_json::Value;
+
+use crate::support::{finish, folder, free_addresses, sawmill, write};
+
+/// Documents about three things: each thing has words of its own, and an order of them.
+fn corpus(documents: u64, sentences: u64) -> String {
+    let mut text = String::new();
+    for document in 0..documents {
+        let mut rng = generator(1, Purpose::Synth, document, 0);
+        text += &format!("#DOC\td{document}\tc{}\n", document % 3);
+        for _ in 0..sentences {
+            let theme = if rng.random_bool(0.8) { document % 3 } else { rng.random_range(0..3) };
+            let mut word = rng.random_range(0..10u64);
+            for _ in 0..8 {
+                text += &format!("w{theme}x{word} ");
+                word = if rng.random_bool(0.7) { (3 * word + theme + 1) % 10 } else { rng.random_range(0..10) };
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn job(folder: &Path, model: &str, sampler: &str) -> PathBuf {
+    let text = format!(
+        "kind = 'topics'\nseed = 3\nshards = 5\nout = 'out'\n[corpus]\ntrain = ['corpus.txt']\nformat = 'docs'\n\
+         test = {{ hold_out = 6, by = 'category' }}\n[model]\ntype = '{model}'\ntopics = 4\norder = 3\n{sampler}"
+    );
+    write(folder, "job.toml", text)
+}
+
+fn start(job: &Path, out: &Path, more: &[&str]) -> Child {
+    let mut command = sawmill();
+    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
+}
+
+fn end(child: Child) -> (i32, String) {
+    let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
+    (code, stderr)
+}
+
+fn result(out: &Path) -> String {
+    std::fs::read_to_string(out.join("report/perplexity.tsv")).expect("a report")
+}
+
+fn summary(out: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).expect("a summary")).expect("JSON")
+}
+
+#[test]
+fn threads_and_processes_give_the_same_topic_ngrams() {
+    for model in ["hpytm", "switching"] {
+        let folder = folder();
+        write(folder.path(), "corpus.txt", corpus(36, 12));
+        let sampler = "[sampler]\nsweeps = 20\nsync_every = 2\n[evaluation]\nevery = 4\nburn_in = 10\n";
+        let job = job(folder.path(), model, sampler);
+        let mut expected = None;
+        for workers in ["1", "2", "3", "7"] {
+            let out = folder.path().join(format!("threads-{workers}"));
+            let (code, stderr) = end(start(&job, &out, &["--workers", workers]));
+            assert_eq!(code, 0, "{stderr}");
+            let found = result(&out);
+            assert_eq!(expected.get_or_insert(found.clone()), &found, "{model}: {workers} threads");
+            let summary = summary(&out);
+            assert_eq!(summary["test_tokens"], 6 * 12 * 9, "{summary}");
+            assert_eq!(summary["samples"], 3, "{summary}");
+            // 30 words in three orders: far below the vocabulary.
+            assert!(summary["perplexity"].as_f64().unwrap() < 14.0, "{summary}");
+        }
+        let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
+        let out = folder.path().join("processes");
+        let flags = |process: &'static str| {
+            ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "2", "--secret", "s"]
+        };
+        for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(end) {
+            assert_eq!(code, 0, "{stderr}");
+        }
+        assert_eq!(expected.as_ref().unwrap(), &result(&out), "{model}: 2 processes of 2");
+    }
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_by_others_the_topic_ngrams_are_the_same() {
+    for model in ["hpytm", "switching"] {
+        let folder = folder();
+        write(folder.path(), "corpus.txt", corpus(150, 20));
+        let sampler = "[sampler]\nsweeps = 120\n[evaluation]\nevery = 30\nparticles = 2\n[checkpoint]\nevery = 5\n";
+        let job = job(folder.path(), model, sampler);
+        let whole = folder.path().join("whole");
+        let (code, stderr) = end(start(&job, &whole, &["--workers", "2"]));
+        assert_eq!(code, 0, "{stderr}");
+        let out = folder.path().join("killed");
+        let mut rng = generator(9, Purpose::Synth, 0, 0);
+        let mut kills = 0;
+        let mut child = start(&job, &out, &["--workers", "1"]);
+        while kills < 4 {
+            std::thread::sleep(Duration::from_millis(rng.random_range(150..600)));
+            if child.try_wait().unwrap().is_some() {
+                break;
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills += 1;
+            let workers = (1 + kills % 3).to_string();
+            child = start(&job, &out, &["--resume", "--workers", &workers]);
+        }
+        assert!(kills >= 2, "it was over after {kills} kills");
+        let (code, stderr) = end(child);
+        assert_eq!(code, 0, "{stderr}");
+        assert_eq!(result(&whole), result(&out), "{model}: killed {kills} times");
+    }
+}
