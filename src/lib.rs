@@ -46,6 +46,14 @@
 //! on. An error that ends a command says what to do and has an exit code ([`error`]). A panic is a fault of sawmill
 //! itself and ends the process, since workers would otherwise wait for the one that is gone.
 
+/// Says something on stderr. Where nobody listens any more, it is not said: that is no reason to stop.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 pub mod cli;
 pub mod cluster;
 pub mod corpus;

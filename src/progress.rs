@@ -93,12 +93,12 @@ fn show(style: Style, unit: Unit, gauge: &Gauge, record: impl Fn(&serde_json::Va
             let figures = json!({ "seconds": (seconds * 10.0).round() / 10.0, "bytes": done, "bytes_total": all });
             record(&figures);
             if style == Style::Json {
-                eprintln!("{figures}");
+                say!("{figures}");
             }
         }
         if style == Style::Lines && now >= next_line {
             next_line += LINE_EVERY;
-            eprintln!("sawmill: {}", line(unit, done, all, started.elapsed()));
+            say!("sawmill: {}", line(unit, done, all, started.elapsed()));
         }
     }
     if let Some(bar) = bar {

@@ -51,7 +51,7 @@ impl Check {
             };
             problems += summary.problems;
             if !self.quiet {
-                eprintln!(
+                say!(
                     "{}: {} sentences, {} words; {} with problems, {} non-projective, {} without a root, {} with several roots",
                     file.display(),
                     summary.sentences,

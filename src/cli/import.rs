@@ -36,7 +36,7 @@ impl Import {
         }
         let model = read_state(&self.state, tokenisation)?;
         write_whole(&self.out, &model_file::to_bytes(KIND, &model)?)?;
-        eprintln!(
+        say!(
             "sawmill: {} topics, {} words in the vocabulary, {} tokens",
             model.topics(),
             model.vocabulary.len(),

@@ -71,7 +71,7 @@ impl Launch {
                 Ended::Died(why) => {
                     let pause = Duration::from_secs(1 << tries.min(5)).min(Duration::from_secs(30));
                     tries += 1;
-                    eprintln!(
+                    say!(
                         "sawmill: {why}; starting again from the last checkpoint in {} s ({tries} of {})",
                         pause.as_secs(),
                         self.retries
@@ -168,7 +168,7 @@ impl Launch {
 fn pass_on(process: usize, stderr: impl Read + Send + 'static) {
     std::thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(std::result::Result::ok) {
-            if process == 0 { eprintln!("{line}") } else { eprintln!("[{process}] {line}") }
+            if process == 0 { say!("{line}") } else { say!("[{process}] {line}") }
         }
     });
 }

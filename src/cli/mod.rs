@@ -65,7 +65,7 @@ pub fn main() -> u8 {
     match arguments.verb.run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("sawmill: {error}");
+            say!("sawmill: {error}");
             error.exit_code()
         }
     }

@@ -125,7 +125,7 @@ impl Perplexity {
         let mut problems = 0;
         let sum = score(&model, &self.files, &settings, &mut visit, &mut |problem| {
             problems += 1;
-            eprintln!("{problem}");
+            say!("{problem}");
         })?;
         written?;
         print(&match (self.documents, self.json) {
@@ -186,7 +186,7 @@ impl Listener for Table {
 
     fn problem(&mut self, problem: Diagnostic) {
         self.problems += 1;
-        eprintln!("{problem}");
+        say!("{problem}");
     }
 
     fn is_gone(&self) -> bool {

@@ -1,6 +1,6 @@
 //! `sawmill report`: the report of a run again, or several runs side by side.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -24,7 +24,10 @@ pub struct Report {
 impl Report {
     pub fn run(&self) -> Result<u8> {
         for run in &self.runs {
-            Manifest::load(run)?;
+            let manifest = Manifest::load(run)?;
+            if manifest.kind != "oracle" {
+                return self.find(run, &manifest.kind);
+            }
         }
         let path = match self.runs.as_slice() {
             [run] => {
@@ -45,5 +48,21 @@ impl Report {
         };
         print(&format!("{}\n", path.display()))?;
         Ok(exit::DONE)
+    }
+
+    /// Trainings write their report when they end; it is not made again, nor compared.
+    fn find(&self, run: &Path, kind: &str) -> Result<u8> {
+        let page = run.join("report").join("index.html");
+        match (self.runs.len(), page.exists()) {
+            (1, true) => {
+                print(&format!("{}\n", page.display()))?;
+                Ok(exit::DONE)
+            }
+            (1, false) => Err(Error::input(run, "the run has no report yet: `sawmill status` says how far it is")),
+            _ => Err(Error::Usage(format!(
+                "{}: runs of kind {kind} cannot be compared; only oracle runs can",
+                run.display()
+            ))),
+        }
     }
 }

@@ -56,7 +56,7 @@ impl Run {
         let is_done =
             || if cluster.is_leader() { has_result(&out, &job) } else { Ok(has_result(&out, &job).unwrap_or(false)) };
         if self.resume && is_done()? {
-            eprintln!("sawmill: this job is done already");
+            say!("sawmill: this job is done already");
             return print(&format!("{}\n", report_page(&out).display())).map(|()| exit::DONE);
         }
         let record = if cluster.is_leader() { Some(Record::start(&out, &job, &cluster)?) } else { None };

@@ -101,11 +101,11 @@ pub fn end_process_on_panic() {
     std::panic::set_hook(Box::new(move |info| {
         let message = info.payload_as_str().unwrap_or("");
         if message.contains("timely communication error") {
-            eprintln!("sawmill: a connection to another process of this job was lost ({message})");
+            say!("sawmill: a connection to another process of this job was lost ({message})");
             std::process::exit(exit::CLUSTER.into());
         }
         report(info);
-        eprintln!("sawmill: this is a fault of sawmill itself; please report it with the lines above");
+        say!("sawmill: this is a fault of sawmill itself; please report it with the lines above");
         std::process::exit(exit::PANIC.into());
     }));
 }

@@ -125,7 +125,7 @@ impl Heartbeat {
             })
             .collect();
         if !stuck.is_empty() {
-            eprintln!(
+            say!(
                 "sawmill: process {process} has waited {} s for process {}, which is stuck; ending, so that the job can be resumed",
                 now().saturating_sub(waiting) / 1000,
                 stuck.join(", ")

@@ -109,7 +109,7 @@ impl Mesh {
                 let (mesh, found, callers) = (mesh.clone(), found.clone(), callers.clone());
                 std::thread::spawn(move || {
                     match mesh.prove(socket, None) {
-                        Err(Refusal::Stranger(why)) => eprintln!("sawmill: refused a connection from {from}: {why}"),
+                        Err(Refusal::Stranger(why)) => say!("sawmill: refused a connection from {from}: {why}"),
                         proven => drop(found.send(proven)),
                     }
                     callers.fetch_sub(1, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Mesh {
             }
             match finds.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Ok((peer, socket))) if peers[peer].is_none() => peers[peer] = Some(socket),
-                Ok(Ok((peer, _))) => eprintln!("sawmill: refused a second connection from process {peer}"),
+                Ok(Ok((peer, _))) => say!("sawmill: refused a second connection from process {peer}"),
                 Ok(Err(Refusal::OtherJob(peer))) => {
                     return Err(Error::Cluster(format!(
                         "process {peer} ({}) runs another job, other settings, other inputs or another build of sawmill",

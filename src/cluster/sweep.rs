@@ -306,9 +306,9 @@ impl<'a, M: Model> Driver<'a, M> {
         let mut choice = None;
         if index == 0 && self.control.resume {
             let (found, complaints) = self.control.checkpoints.find();
-            complaints.iter().for_each(|complaint| eprintln!("sawmill: checkpoint refused: {complaint}"));
+            complaints.iter().for_each(|complaint| say!("sawmill: checkpoint refused: {complaint}"));
             if let Some(sweep) = found {
-                eprintln!("sawmill: going on after sweep {sweep}");
+                say!("sawmill: going on after sweep {sweep}");
             }
             choice = found;
         }

@@ -25,7 +25,7 @@ struct Document {
 fn brown(test: &str) -> Option<Vec<Document>> {
     let path = std::env::var_os("SAWMILL_DATA").map(PathBuf::from).map(|data| data.join("brown/brown-words.txt.xz"));
     let Some(path) = path.filter(|path| path.is_file()) else {
-        eprintln!("skipped: {test} needs SAWMILL_DATA, a folder with brown/brown-words.txt.xz");
+        say!("skipped: {test} needs SAWMILL_DATA, a folder with brown/brown-words.txt.xz");
         return None;
     };
     Some(read(&path))
@@ -86,9 +86,7 @@ fn the_vocabulary_of_brown_comes_near_the_paper() {
     const PAPER: f64 = 19_759.0;
     let given = vocabulary(&documents, false, 4).len();
     let nearest = vocabulary(&documents, true, 3).len();
-    eprintln!(
-        "types of Brown: {given} as min_count = 4 has it, {nearest} in lower case from 3 on, {PAPER} in the paper"
-    );
+    say!("types of Brown: {given} as min_count = 4 has it, {nearest} in lower case from 3 on, {PAPER} in the paper");
     assert_eq!(given, 17_590); // not within 5 % of the paper, whatever a number is
     assert!((nearest as f64 / PAPER - 1.0).abs() < 0.05, "{nearest} types");
 }

@@ -91,29 +91,43 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     file.finish()
 }
 
-/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing.
+/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. A link is
+/// followed; what is no plain file, such as a pipe or a device, is written to as it is.
 pub struct WholeFile {
     path: PathBuf,
-    beside: PathBuf,
+    /// None where it is written to as it is.
+    beside: Option<PathBuf>,
     file: BufWriter<File>,
     is_whole: bool,
 }
 
 impl WholeFile {
     pub fn create(path: &Path) -> Result<WholeFile> {
+        let there = fs::metadata(path);
+        if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            let file = File::options().write(true).open(path).map_err(|e| Error::output(path, e))?;
+            return Ok(WholeFile {
+                path: path.to_path_buf(),
+                beside: None,
+                file: BufWriter::new(file),
+                is_whole: true,
+            });
+        }
+        let path = if there.is_ok() { path.canonicalize().unwrap_or(path.to_path_buf()) } else { path.to_path_buf() };
         let mut beside = path.as_os_str().to_owned();
         beside.push(".tmp");
         let beside = PathBuf::from(beside);
-        let file = File::create(&beside).map_err(|e| Error::output(path, e))?;
-        Ok(WholeFile { path: path.to_path_buf(), beside, file: BufWriter::new(file), is_whole: false })
+        let file = File::create(&beside).map_err(|e| Error::output(&path, e))?;
+        Ok(WholeFile { path, beside: Some(beside), file: BufWriter::new(file), is_whole: false })
     }
 
     /// Makes what was written the file's content.
     pub fn finish(mut self) -> Result<()> {
         let mut finish = || -> io::Result<()> {
             self.file.flush()?;
+            let Some(beside) = &self.beside else { return Ok(()) };
             self.file.get_ref().sync_all()?;
-            fs::rename(&self.beside, &self.path)
+            fs::rename(beside, &self.path)
         };
         finish().map_err(|e| Error::output(&self.path, e))?;
         self.is_whole = true;
@@ -133,8 +147,8 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if !self.is_whole {
-            let _ = fs::remove_file(&self.beside); // what is left of it is of no use
+        if let (false, Some(beside)) = (self.is_whole, &self.beside) {
+            let _ = fs::remove_file(beside); // what is left of it is of no use
         }
     }
 }
@@ -142,6 +156,22 @@ impl Drop for WholeFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_what_is_no_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        let null = folder.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        write_whole(&null, b"gone").unwrap();
+        assert!(null.is_symlink() && !fs::metadata(&null).unwrap().is_file());
+    }
 
     #[test]
     fn a_file_that_was_not_finished_leaves_the_old_one() {

@@ -109,7 +109,7 @@ impl Watcher {
     /// Adds a round to the metrics, and says where a checkpoint failed.
     pub fn tell(&self, round: &Round, line: &Value) {
         if let Some(error) = &round.checkpoint_error {
-            eprintln!(
+            say!(
                 "sawmill: sweep {}: the checkpoint could not be written ({error}); the one before it stays",
                 round.sweep
             );

@@ -109,6 +109,7 @@ pub struct Hpylm {
     /// Tables by shard from a checkpoint, until it is known which dishes they are of.
     loaded: Vec<(u32, Vec<u32>)>,
     census: Census,
+    contexts_of_max_order: usize,
     /// The last sweep after which parameters were learned.
     sweep: u64,
     path: Path,
@@ -123,6 +124,7 @@ impl Hpylm {
             tree.visits = vec![Visits::default(); tree.restaurants.len()];
         }
         let (shards, tests) = deal(&tokens, &order, &leaves);
+        let contexts_of_max_order = count_contexts(&tree, &tokens, &order, &leaves);
         let parameters = Parameters::new(plan.depth(), plan.discount, plan.strength);
         let mut model = Hpylm {
             plan: plan.clone(),
@@ -137,6 +139,7 @@ impl Hpylm {
             changes: vec![],
             loaded: vec![],
             census: Census::default(),
+            contexts_of_max_order,
             sweep: 0,
             path: Path::default(),
             scratch: Scratch::default(),
@@ -152,6 +155,11 @@ impl Hpylm {
 
     pub fn tree(&self) -> &Tree {
         &self.tree
+    }
+
+    /// The contexts of all training tokens that this worker holds, up to the longest order.
+    pub fn contexts_of_max_order(&self) -> usize {
+        self.contexts_of_max_order
     }
 
     pub fn parameters(&self) -> &Parameters {
@@ -379,6 +387,20 @@ impl Hpylm {
         }
         figures
     }
+}
+
+/// Counts the restaurants that a training token passes.
+fn count_contexts(tree: &Tree, tokens: &Tokens, order: &[u32], leaves: &[u32]) -> usize {
+    let mut passed = Marks::new(tree.restaurants.len());
+    let is_test = |token: usize| tokens.test.values().any(|range| range.contains(&token));
+    for (_, &leaf) in order.iter().zip(leaves).filter(|(token, _)| !is_test(**token as usize)) {
+        let mut dish = leaf;
+        while dish != NONE && !passed.contains(tree.dishes[dish as usize].restaurant) {
+            passed.set(tree.dishes[dish as usize].restaurant);
+            dish = tree.dishes[dish as usize].parent;
+        }
+    }
+    passed.iter().count()
 }
 
 /// Deals the tokens of a planted tree to the shards that they are of.

@@ -39,9 +39,9 @@ impl Evaluated {
         })
     }
 
-    /// By the mean of p over the samples.
+    /// By the mean of p over the samples; none without samples.
     pub fn perplexity(&self) -> Option<f64> {
-        perplexity(self.held_out.mean_ln.iter().sum(), self.held_out.tokens.iter().sum())
+        self.averaged(self.held_out.mean_ln.iter().sum(), self.held_out.tokens.iter().sum())
     }
 
     /// By the last sample alone.
@@ -49,9 +49,13 @@ impl Evaluated {
         perplexity(self.held_out.last_ln.iter().sum(), self.held_out.tokens.iter().sum())
     }
 
+    fn averaged(&self, ln: f64, tokens: f64) -> Option<f64> {
+        perplexity(ln, tokens).filter(|_| self.samples > 0)
+    }
+
     /// By the mean, without the tokens of unknown words.
     pub fn perplexity_known(&self) -> Option<f64> {
-        perplexity(self.held_out.mean_ln[0], self.held_out.tokens[0])
+        self.averaged(self.held_out.mean_ln[0], self.held_out.tokens[0])
     }
 }
 
@@ -69,6 +73,8 @@ pub struct Figures {
     sync_seconds: f64,
     learn_seconds: f64,
     sync_bytes: u64,
+    /// Contexts of training tokens up to the longest order.
+    contexts_of_max_order: usize,
     evaluated: Vec<Evaluated>,
 }
 
@@ -82,6 +88,11 @@ impl Figures {
             test_unknown: text.test_unknown,
             ..Figures::default()
         }
+    }
+
+    /// Takes how many contexts there would be if every token had the longest order.
+    pub fn set_contexts_of_max_order(&mut self, contexts: usize) {
+        self.contexts_of_max_order = contexts;
     }
 
     /// Adds a round.
@@ -156,6 +167,7 @@ fn summary(plan: &Plan, model: &LanguageModel, figures: &Figures, peak_memory_mi
         "samples": last.map_or(0, |last| last.samples),
         "sweeps": plan.schedule.sweeps,
         "contexts": model.restaurants(),
+        "contexts_of_max_order": figures.contexts_of_max_order,
         "ngrams": dishes,
         "discounts": model.kept.parameters.discounts,
         "strengths": model.kept.parameters.strengths,
@@ -180,7 +192,7 @@ fn perplexity_table(figures: &Figures) -> Table {
         table.push(vec![
             evaluated.sweep.to_string(),
             shown(evaluated.perplexity_last()),
-            if evaluated.samples > 0 { shown(evaluated.perplexity()) } else { String::new() },
+            shown(evaluated.perplexity()),
             evaluated.samples.to_string(),
         ]);
     }
@@ -266,7 +278,7 @@ fn page(title: &str, plan: &Plan, model: &LanguageModel, figures: &Figures, peak
     page.section("quality", "Test perplexity", &(cards(&counts) + &quality(figures)));
     page.section("depths", "Discount and strength by context length", &depths(model, figures));
     if model.is_infinite() {
-        page.section("orders", "Orders", &orders(model));
+        page.section("orders", "Orders", &orders(model, figures));
     }
     page.section("speed", "Size, speed and synchronisation", &speed(plan, model, figures, peak_memory_mib));
     page.to_html()
@@ -285,7 +297,7 @@ fn quality(figures: &Figures) -> String {
         last.map_or(0, |last| last.samples),
     );
     let last = |e: &Evaluated| Some((e.sweep as f64, e.perplexity_last()?));
-    let mean = |e: &Evaluated| Some((e.sweep as f64, e.perplexity().filter(|_| e.samples > 0)?));
+    let mean = |e: &Evaluated| Some((e.sweep as f64, e.perplexity()?));
     let charts = over_sweeps("one sample, by sweep", 0, figures.evaluated.iter().filter_map(last).collect())
         + &over_sweeps("averaged over samples", 1, figures.evaluated.iter().filter_map(mean).collect());
     paragraph(&counted)
@@ -308,11 +320,21 @@ fn depths(model: &LanguageModel, figures: &Figures) -> String {
         + &details("Strengths by sweep", &panels("strength", 1, &|p, depth| p.strengths[depth]))
 }
 
-fn orders(model: &LanguageModel) -> String {
-    paragraph(
-        "Every token has an order of its own: so many words, itself among them, does the model take it to depend on.",
-    ) + &order_table(model).to_html()
-        + &paragraph("The contexts at which most tokens stop, by order, with the probability of stopping there:")
+fn orders(model: &LanguageModel, figures: &Figures) -> String {
+    let nodes = format!(
+        "{} contexts have customers; with the fixed order {} there would be {}.",
+        thousands(model.restaurants() as u64),
+        model.depths(),
+        thousands(figures.contexts_of_max_order as u64)
+    );
+    paragraph(&nodes)
+        + &paragraph(
+            "Every token has an order of its own: so many words, itself among them, does the model take it to depend on.",
+        )
+        + &order_table(model).to_html()
+        + &paragraph(
+            "The contexts at which most tokens stop in the last sample, by order, with the probability of stopping there:",
+        )
         + &context_table(model).to_html()
 }
 

@@ -30,7 +30,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        eprintln!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; go on with --resume");
         return Ok(exit::RESUME);
     }
     let peak = peak_memory_mib();
@@ -42,7 +42,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     record.done(seconds, Some(plan.corpus.inputs()))?;
     for (file, problem) in &trained.problems {
         let path = plan.corpus.files[*file as usize].display().to_string();
-        eprintln!("{}", Diagnostic { path, problem: problem.clone() });
+        say!("{}", Diagnostic { path, problem: problem.clone() });
     }
     Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
@@ -52,7 +52,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let is_leader = worker.index() == 0;
     let text = collect(worker, plan, is_leader).map_err(Error::Input)?;
     if is_leader {
-        eprintln!(
+        say!(
             "sawmill: {} sentences of {} tokens to train on, {} of {} to test on ({} unknown); {} words in the vocabulary",
             text.training_sentences,
             text.training_tokens,
@@ -64,6 +64,16 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     }
     let mut figures = Figures::new(&text);
     let model = Hpylm::new(plan, text.symbols, text.tokens);
+    figures.set_contexts_of_max_order(model.contexts_of_max_order());
+    if is_leader && plan.samples(plan.schedule.sweeps) == 0 {
+        say!(
+            "sawmill: no sweep of {} is a posterior sample: the burn-in is {}, and samples come every {}; there will be no \
+             averaged perplexity",
+            plan.schedule.sweeps,
+            plan.burn_in,
+            plan.schedule.evaluate_every
+        );
+    }
     let (model, end) = train(worker, model, &plan.schedule, &watcher.control, |_, round| {
         watcher.at(round.sweep);
         let evaluated = Evaluated::new(round);
@@ -89,12 +99,10 @@ fn tell(watcher: &Watcher, round: &Round, evaluated: Option<&Evaluated>) {
         line["perplexity_last"] = last.into();
         line["perplexity"] = mean.into();
         line["samples"] = evaluated.samples.into();
-        if let (Some(last), Some(mean)) = (last, mean) {
-            let over = match evaluated.samples {
-                0 => String::new(),
-                samples => format!(", {mean:.2} averaged over {samples} samples"),
-            };
-            eprintln!("sawmill: sweep {}: test perplexity {last:.2}{over}", round.sweep);
+        if let Some(last) = last {
+            let samples = evaluated.samples;
+            let over = mean.map_or(String::new(), |mean| format!(", {mean:.2} averaged over {samples} samples"));
+            say!("sawmill: sweep {}: test perplexity {last:.2}{over}", round.sweep);
         }
     }
     watcher.tell(round, &line);

@@ -17,7 +17,7 @@ use timely::worker::Worker;
 use super::job::Plan;
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
-use crate::corpus::diagnostic::Problem;
+use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::corpus::documents::{RawDocument, read_documents};
 use crate::corpus::hold_out::Candidate;
 use crate::corpus::shard::shard_of;
@@ -196,7 +196,11 @@ pub fn collect(worker: &mut Worker, plan: &Plan, holds_all: bool) -> Result<Text
     let total = |of: usize| files.iter().map(|size| size.tokens[of]).sum::<u64>();
     let sentences = |of: usize| files.iter().map(|size| size.sentences[of]).sum::<u64>();
     if total(0) == 0 {
-        return Err("there is no word to train on: the training files have no sentences".to_string());
+        let reason = problems.first().map_or(String::new(), |(file, problem): &(u32, Problem)| {
+            let path = corpus.files[*file as usize].display().to_string();
+            format!("\n{}", Diagnostic { path, problem: problem.clone() })
+        });
+        return Err(format!("there is no word to train on: the training files have no sentences{reason}"));
     }
     words.settle(worker);
     let built = if index == 0 { vec![(0, build_vocabulary(corpus.min_count, &words))] } else { vec![] };

@@ -162,7 +162,7 @@ impl OracleJob {
                 let is_named_before = !input.is_stdin()
                     && inputs.iter().any(|other| other.group == treebank && other.name() == input.name());
                 match is_named_before {
-                    true => eprintln!("sawmill: {} is named twice for {name}, and read once", path.display()),
+                    true => say!("sawmill: {} is named twice for {name}, and read once", path.display()),
                     false => inputs.push(input),
                 }
             }

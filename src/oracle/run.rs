@@ -57,7 +57,7 @@ impl Outcome {
     fn tell(&self, seconds: f64) {
         let sum = |of: fn(&Treebank) -> u64| self.study.treebanks.iter().map(of).sum::<u64>();
         let (used, tokens) = (sum(|t| t.sentences_used), sum(|t| t.tokens_used));
-        eprintln!(
+        say!(
             "sawmill: {} treebanks, {used} sentences of {tokens} words in {seconds:.2} s ({:.0} words/s); {} left out",
             self.study.treebanks.len(),
             tokens as f64 / seconds,
@@ -69,12 +69,12 @@ impl Outcome {
     fn tell_problems(&self) -> bool {
         const SHOWN: usize = 20;
         for problem in self.diagnostics().iter().take(SHOWN) {
-            eprintln!("{problem}");
+            say!("{problem}");
         }
         let sentences: u64 = self.study.treebanks.iter().map(|t| t.broken).sum();
         let files: u64 = self.study.treebanks.iter().flat_map(|t| t.file_problems.values()).sum();
         if sentences + files > 0 {
-            eprintln!("sawmill: problems with {sentences} sentences and {files} files; see report/problems.tsv");
+            say!("sawmill: problems with {sentences} sentences and {files} files; see report/problems.tsv");
         }
         sentences + files > 0
     }
@@ -148,8 +148,8 @@ fn run_watching(plan: &Plan, session: &mut Session) -> Result<u8> {
         let Some(folder) = &folder else { return };
         problems_seen.store(outcome.tell_problems(), Ordering::Relaxed);
         match outcome.write(folder) {
-            Ok(()) => eprintln!("sawmill: report written; watching for changes (interrupt to end)"),
-            Err(error) => eprintln!("sawmill: {error}"),
+            Ok(()) => say!("sawmill: report written; watching for changes (interrupt to end)"),
+            Err(error) => say!("sawmill: {error}"),
         }
     })?;
     if let Some(record) = &mut session.record {

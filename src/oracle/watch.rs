@@ -138,7 +138,7 @@ impl Memory for Remembered {
         old.problems.iter().for_each(|(key, n)| note(key.clone(), -n));
         if old.stamp.is_some() {
             let name = self.inputs[number as usize].name();
-            eprintln!("sawmill: {name} changed: {parsed} sentences parsed, {gone} taken away");
+            say!("sawmill: {name} changed: {parsed} sentences parsed, {gone} taken away");
         }
         new.stamp = Some(stamp);
         self.versions.insert(number, new);

@@ -39,13 +39,13 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        eprintln!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; go on with --resume");
         return Ok(exit::RESUME);
     }
     let problems = write(plan, &session.title, &record.folder, &checkpoints, &trained)?;
     record.done(seconds, Some(plan.files.iter().map(|path| InputRecord::of_file(path)).collect()))?;
     for problem in &problems {
-        eprintln!("{problem}");
+        say!("{problem}");
     }
     Ok(if problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
@@ -63,7 +63,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         .map(|(entry, _)| entry.tokens)
         .sum();
     if is_leader {
-        eprintln!(
+        say!(
             "sawmill: {} documents of {training_tokens} words to train on, {} to test on ({} words, {} unknown); {} words in the vocabulary",
             collection.catalogue.is_test.iter().filter(|test| !**test).count(),
             collection.catalogue.is_test.iter().filter(|test| **test).count(),
@@ -104,10 +104,7 @@ fn tell(watcher: &Watcher, round: &Round, evaluated: Option<&Evaluated>) {
         line["perplexity"] = evaluated.perplexity.into();
         let perplexity =
             evaluated.perplexity.map_or("no test words".to_string(), |p| format!("test perplexity {p:.2}"));
-        eprintln!(
-            "sawmill: sweep {}: {perplexity}, log-likelihood {:.4} per word",
-            round.sweep, evaluated.log_likelihood
-        );
+        say!("sawmill: sweep {}: {perplexity}, log-likelihood {:.4} per word", round.sweep, evaluated.log_likelihood);
     }
     watcher.tell(round, &line);
 }

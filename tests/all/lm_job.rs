@@ -183,12 +183,22 @@ fn odd_texts_give_sensible_results_or_clear_errors() {
     // A vocabulary of one word, fewer sentences than shards, and a test set that is all unknown.
     let (code, stderr) = try_run(&["--set", "corpus.min_count=1", "--workers", "2"]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(figure(&out, "perplexity") > 1.0);
+    assert!(summary(&out)["perplexity"].is_null() && stderr.contains("no averaged perplexity"), "{stderr}");
+    assert!(figure(&out, "perplexity_last") > 1.0);
     assert_eq!(figure(&out, "unknown") as u64, figure(&out, "tokens") as u64 - 80);
     // No test set at all.
     let (code, stderr) = try_run(&["--set", "corpus.test=[]", "--set", "model.order='infinite'"]);
     assert_eq!(code, 0, "{stderr}");
-    assert!(summary(&out)["perplexity"].is_null());
+    assert!(summary(&out)["perplexity_last"].is_null());
+    // Nothing that is said matters to the work: nobody has to listen.
+    train("a b\n");
+    let mut child = start(&job, &out, &["--set", "corpus.test=[]"]);
+    drop(child.stderr.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    // A training file that is not text is named, with the reason.
+    train("a \0 b\n");
+    let (code, stderr) = try_run(&[]);
+    assert!(code == 3 && stderr.contains("train.txt:1") && stderr.contains("NUL"), "{code}: {stderr}");
     // Marks of sentences in the text are not words.
     train("<s> a b </s>\n<s> b </s>\n");
     let (code, stderr) = try_run(&["--set", "corpus.min_count=1"]);

@@ -562,7 +562,7 @@ fn odd_corpora_give_a_clear_message_or_a_sensible_result() {
     assert_eq!(code, 3, "{stderr}");
     let (code, _, stderr) = job(&doc(1, "a"), "[model]\ntopics = 0");
     assert_eq!(code, 2);
-    assert!(stderr.contains("between 1 and 65535"), "{stderr}");
+    assert!(stderr.contains("between 1 and 65534"), "{stderr}");
 }
 
 #[test]

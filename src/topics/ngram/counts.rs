@@ -18,7 +18,7 @@ use crate::restaurant::tree::Tree;
 use super::seats::Seats;
 
 /// Customers and tables by dish and topic, and by restaurant and topic; and the coins' restaurants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     pub dishes: Seats,
     pub restaurants: Seats,
@@ -33,7 +33,7 @@ impl Counts {
         tree.dishes.iter().zip(tokens).for_each(|(dish, &tokens)| passing[dish.restaurant as usize] += tokens);
         Counts {
             dishes: Seats::new(topics, tokens),
-            restaurants: Seats::new(topics, &passing),
+            restaurants: Seats::new(topics, &passing).with_shares(),
             coins: if has_coins { tree.with_dishes(2) } else { Tree::default() },
         }
     }
@@ -70,17 +70,34 @@ impl Rules {
         self.coins.set_parameters(coins);
     }
 
+    /// Makes what probabilities are made of from the counts, everywhere: after counts or parameters were set.
+    pub fn prepare(&self, tree: &Tree, counts: &mut Counts) {
+        for (depth, level) in tree.levels.iter().enumerate() {
+            for place in level.restaurants.clone() {
+                counts.restaurants.slots(place).for_each(|room| self.prepare_one(counts, depth, room));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn prepare_one(&self, counts: &mut Counts, depth: usize, room: usize) {
+        let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
+        let seats = &mut counts.restaurants;
+        let inverse = 1.0 / (f64::from(seats.customers[room]) + b);
+        seats.shares[room] = ((b + a * f64::from(seats.tables[room])) * inverse) as f32;
+        seats.inverses[room] = inverse as f32;
+    }
+
     /// p_k(w | h) at a depth of the path, where the parent's is `below`.
     #[inline]
     pub fn probability(&self, counts: &Counts, path: &Path, depth: usize, topic: usize, below: f64) -> f64 {
         let Some(room) = counts.restaurants.find(path.restaurant(depth), topic) else { return below };
-        let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
-        let (all, tables) = (f64::from(counts.restaurants.customers[room]), f64::from(counts.restaurants.tables[room]));
+        let a = self.parameters.discounts[depth];
         let seats = match counts.dishes.find(path.dish(depth), topic) {
             Some(slot) => f64::from(counts.dishes.customers[slot]) - a * f64::from(counts.dishes.tables[slot]),
             None => 0.0,
         };
-        (seats + (b + a * tables) * below) / (all + b)
+        seats * f64::from(counts.restaurants.inverses[room]) + f64::from(counts.restaurants.shares[room]) * below
     }
 
     /// Seats a customer of `topic` at the end of the path; `below[d]` is p_k(w | h) at depth d. Returns the highest depth
@@ -108,11 +125,12 @@ impl Rules {
             };
             counts.dishes.customers[slot] += 1;
             counts.restaurants.customers[room] += 1;
+            counts.dishes.tables[slot] += u32::from(opens);
+            counts.restaurants.tables[room] += u32::from(opens);
+            self.prepare_one(counts, depth, room);
             if !opens {
                 return depth;
             }
-            counts.dishes.tables[slot] += 1;
-            counts.restaurants.tables[room] += 1;
             changed(path.dish(depth));
         }
         0
@@ -145,6 +163,7 @@ impl Rules {
                 counts.restaurants.tables[room] -= 1;
                 changed(place);
             }
+            self.prepare_one(counts, depth, room);
             counts.dishes.close(place, slot);
             counts.restaurants.close(hall, room);
             if !closes {

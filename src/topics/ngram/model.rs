@@ -172,6 +172,7 @@ impl NgramModel {
         let Some(mut shard) = self.shards.remove(&number) else { return };
         let before = if self.is_alone() { vec![] } else { shard.topics.clone() };
         self.sampler.set_alpha(self.prior.alpha());
+        self.rules.prepare(&self.tree, &mut self.counts);
         if self.is_alone() {
             let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
             for sweep in sweeps {
@@ -427,6 +428,7 @@ impl Model for NgramModel {
     /// ln p of the test documents, and their tokens.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
         let (mut probability_ln, mut tokens) = (0.0, 0);
+        self.rules.prepare(&self.tree, &mut self.counts);
         self.sampler.set_alpha(self.prior.alpha());
         for (document, leaves) in self.tests.get(&number).into_iter().flatten() {
             let mut seen = Seen::default();

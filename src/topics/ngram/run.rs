@@ -43,14 +43,14 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        eprintln!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; go on with --resume");
         return Ok(exit::RESUME);
     }
     record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;
     record.folder.write("report/summary.json", summary(plan, &trained).as_bytes())?;
     record.folder.write("report/index.html", page(&session.title, plan, &trained).as_bytes())?;
     record.done(seconds, None)?;
-    trained.problems.iter().for_each(|problem| eprintln!("{problem}"));
+    trained.problems.iter().for_each(|problem| say!("{problem}"));
     Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
 
@@ -80,7 +80,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             let mut line = watcher.metrics(round);
             if let Some(Evaluated { sweep, perplexity: Some(perplexity), .. }) = &found {
                 line["perplexity"] = (*perplexity).into();
-                eprintln!("sawmill: sweep {sweep}: test perplexity {perplexity:.2}");
+                say!("sawmill: sweep {sweep}: test perplexity {perplexity:.2}");
             }
             watcher.tell(round, &line);
         }

@@ -131,19 +131,31 @@ impl Sampler {
             Some(above) => vector.copy_from_slice(above),
             None => vector.fill(Block([rules.base as f32; LANES])),
         }
-        let (a, b) = (rules.parameters.discounts[depth] as f32, rules.parameters.strengths[depth] as f32);
-        let dishes = counts.dishes.slots(self.path.dish(depth));
-        let mut dish = dishes.start;
-        for room in counts.restaurants.slots(self.path.restaurant(depth)) {
-            let topic = counts.restaurants.topic(room);
-            let (all, tables) = (counts.restaurants.customers[room] as f32, counts.restaurants.tables[room] as f32);
-            let mut seats = 0.0;
-            if dish < dishes.end && counts.dishes.topic(dish) == topic {
-                seats = counts.dishes.customers[dish] as f32 - a * counts.dishes.tables[dish] as f32;
-                dish += 1;
+        let (seats, hall) = (&counts.restaurants, self.path.restaurant(depth));
+        let rooms = seats.slots(hall);
+        let is_full = seats.is_full(hall);
+        if is_full {
+            scale(vector, &seats.shares[rooms.clone()]);
+        } else {
+            for room in rooms.clone() {
+                let topic = seats.topic(room);
+                vector[topic / LANES].0[topic % LANES] *= seats.shares[room];
             }
-            let p = &mut vector[topic / LANES].0[topic % LANES];
-            *p = (seats + (b + a * tables) * *p) / (all + b);
+        }
+        let a = rules.parameters.discounts[depth] as f32;
+        let mut room = rooms.start;
+        for dish in counts.dishes.slots(self.path.dish(depth)) {
+            let topic = counts.dishes.topic(dish);
+            if is_full {
+                room = rooms.start + topic;
+            } else {
+                // Both are sorted, and every topic of a dish has a room.
+                while seats.topic(room) != topic {
+                    room += 1;
+                }
+            }
+            let seats_here = counts.dishes.customers[dish] as f32 - a * counts.dishes.tables[dish] as f32;
+            vector[topic / LANES].0[topic % LANES] += seats_here * seats.inverses[room];
         }
     }
 
@@ -206,6 +218,17 @@ pub fn accumulate(
         running[block] = sums;
     }
     Prefix::new(&std::hint::black_box(sums))
+}
+
+/// Multiplies a vector by factors, one for each topic.
+#[inline(always)]
+fn scale(vector: &mut [Block<f32>], factors: &[f32]) {
+    for (block, factors) in vector.iter_mut().zip(factors.chunks(LANES)) {
+        match <&[f32; LANES]>::try_from(factors) {
+            Ok(factors) => block.0.iter_mut().zip(factors).for_each(|(p, factor)| *p *= factor),
+            Err(_) => block.0.iter_mut().zip(factors).for_each(|(p, factor)| *p *= factor), // the last one
+        }
+    }
 }
 
 /// Adds (n_jk + alpha_k) p_k of a block of topics.

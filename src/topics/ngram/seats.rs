@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 /// Lists of counts by topic.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seats {
     topics: usize,
     /// Where each place's room begins, and the end of the last.
@@ -17,6 +17,10 @@ pub struct Seats {
     topic: Vec<u16>,
     pub customers: Vec<u32>,
     pub tables: Vec<u32>,
+    /// Of restaurants, what a probability is made of, kept beside the counts that it follows from:
+    /// (b + a T) / (C + b) and 1 / (C + b). Empty for dishes.
+    pub shares: Vec<f32>,
+    pub inverses: Vec<f32>,
 }
 
 impl Seats {
@@ -44,6 +48,13 @@ impl Seats {
         seats
     }
 
+    /// The same with room for what probabilities are made of.
+    pub fn with_shares(mut self) -> Seats {
+        self.shares = vec![1.0; self.topic.len()];
+        self.inverses = vec![0.0; self.topic.len()];
+        self
+    }
+
     /// Whether a place has room for all topics.
     #[inline]
     fn has_all(&self, place: u32) -> bool {
@@ -64,6 +75,12 @@ impl Seats {
     pub fn slots(&self, place: u32) -> Range<usize> {
         let start = self.starts[place as usize] as usize;
         start..start + usize::from(self.lengths[place as usize])
+    }
+
+    /// Whether a place has a slot for every topic, in order.
+    #[inline]
+    pub fn is_full(&self, place: u32) -> bool {
+        usize::from(self.lengths[place as usize]) == self.topics
     }
 
     /// The topic of a slot.
@@ -95,12 +112,20 @@ impl Seats {
     fn insert(&mut self, place: u32, topic: usize) -> usize {
         let slots = self.slots(place);
         let at = slots.start + self.topic[slots.clone()].partition_point(|&other| usize::from(other) < topic);
-        self.topic.copy_within(at..slots.end, at + 1);
-        self.customers.copy_within(at..slots.end, at + 1);
-        self.tables.copy_within(at..slots.end, at + 1);
+        self.shift(at..slots.end, at + 1);
         (self.topic[at], self.customers[at], self.tables[at]) = (topic as u16, 0, 0);
         self.lengths[place as usize] += 1;
         at
+    }
+
+    fn shift(&mut self, slots: Range<usize>, to: usize) {
+        self.topic.copy_within(slots.clone(), to);
+        self.customers.copy_within(slots.clone(), to);
+        self.tables.copy_within(slots.clone(), to);
+        if !self.shares.is_empty() {
+            self.shares.copy_within(slots.clone(), to);
+            self.inverses.copy_within(slots, to);
+        }
     }
 
     /// Takes the slot away where nobody is left.
@@ -110,9 +135,7 @@ impl Seats {
         if self.customers[slot] != 0 || self.tables[slot] != 0 || slots.len() == self.topics {
             return;
         }
-        self.topic.copy_within(slot + 1..slots.end, slot);
-        self.customers.copy_within(slot + 1..slots.end, slot);
-        self.tables.copy_within(slot + 1..slots.end, slot);
+        self.shift(slot + 1..slots.end, slot);
         self.lengths[place as usize] -= 1;
     }
 
@@ -154,6 +177,8 @@ impl Seats {
         self.topic.clone_from(&other.topic);
         self.customers.clone_from(&other.customers);
         self.tables.clone_from(&other.tables);
+        self.shares.clone_from(&other.shares);
+        self.inverses.clone_from(&other.inverses);
     }
 
     /// Bytes for each place and each slot.
