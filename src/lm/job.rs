@@ -107,6 +107,30 @@ pub enum Order {
 }
 
 impl Order {
+    /// What a job file says of `model.order` and its kin, or what is wrong with it.
+    pub fn parse(order: &toml::Value, max_order: usize, stop_prior: [f64; 2]) -> std::result::Result<Order, String> {
+        let deepest = DEEPEST + 1;
+        match order {
+            toml::Value::Integer(order) if (1..=deepest as i64).contains(order) => Ok(Order::Fixed(*order as usize)),
+            toml::Value::String(word) if word == "infinite" => {
+                if !(1..=deepest).contains(&max_order) {
+                    return Err("model.max_order has to be between 1 and 32".to_string());
+                }
+                let [alpha, beta] = stop_prior;
+                Ok(Order::Infinite { longest: max_order, stop: StopPrior { alpha, beta } })
+            }
+            other => Err(format!("model.order = {other} is not a number from 1 to 32, nor \"infinite\"")),
+        }
+    }
+
+    /// The prior of stopping, where the order is infinite.
+    pub fn stop(&self) -> Option<StopPrior> {
+        match self {
+            Order::Fixed(_) => None,
+            Order::Infinite { stop, .. } => Some(*stop),
+        }
+    }
+
     /// The longest n-gram.
     pub fn longest(&self) -> usize {
         match self {
@@ -167,18 +191,7 @@ impl LmJob {
             priors.iter().flatten().all(|&value| value > 0.0 && value.is_finite()),
             "model.discount_prior, strength_prior and stop_prior are two positive numbers each",
         )?;
-        let deepest = DEEPEST + 1;
-        let order = match &model.order {
-            toml::Value::Integer(order) if (1..=deepest as i64).contains(order) => Order::Fixed(*order as usize),
-            toml::Value::String(word) if word == "infinite" => {
-                require((1..=deepest).contains(&model.max_order), "model.max_order has to be between 1 and 32")?;
-                let [alpha, beta] = model.stop_prior;
-                Order::Infinite { longest: model.max_order, stop: StopPrior { alpha, beta } }
-            }
-            other => {
-                return Err(refuse(&format!("model.order = {other} is not a number from 1 to 32, nor \"infinite\"")));
-            }
-        };
+        let order = Order::parse(&model.order, model.max_order, model.stop_prior).map_err(|e| refuse(&e))?;
         Ok(Plan {
             seed: self.seed,
             corpus: self.corpus.resolve(document)?,

@@ -9,7 +9,7 @@
 //! All dishes of one outcome are a path to one root dish, so a worker that owns an outcome can put right all of it by
 //! itself ([`super::owners`]).
 
-use super::tree::{NONE, Tree};
+use super::tree::{Dish, NONE, Tree, Visits};
 
 /// What a shard changed at a dish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,21 @@ impl Marks {
     }
 }
 
+/// Notes that `tokens` more stop at a dish, and pass all restaurants above.
+#[inline]
+pub fn visit(dishes: &[Dish], visits: &mut [Visits], dish: u32, tokens: i32) {
+    let dish = dishes[dish as usize];
+    let here = &mut visits[dish.restaurant as usize];
+    here.stops = here.stops.wrapping_add_signed(tokens);
+    let mut above = dish.parent;
+    while above != NONE {
+        let dish = dishes[above as usize];
+        let here = &mut visits[dish.restaurant as usize];
+        here.passes = here.passes.wrapping_add_signed(tokens);
+        above = dish.parent;
+    }
+}
+
 impl Tree {
     /// Adds `change` to the counts, and marks what it touches. In between, counts may be negative: they wrap.
     #[inline]
@@ -105,16 +120,7 @@ impl Tree {
     /// Notes that `tokens` more stop at a dish, and pass all restaurants above.
     #[inline]
     pub fn visit(&mut self, dish: u32, tokens: i32) {
-        let dish = self.dishes[dish as usize];
-        let visits = &mut self.visits[dish.restaurant as usize];
-        visits.stops = visits.stops.wrapping_add_signed(tokens);
-        let mut above = dish.parent;
-        while above != NONE {
-            let dish = self.dishes[above as usize];
-            let visits = &mut self.visits[dish.restaurant as usize];
-            visits.passes = visits.passes.wrapping_add_signed(tokens);
-            above = dish.parent;
-        }
+        visit(&self.dishes, &mut self.visits, dish, tokens);
     }
 
     /// Sets tables right, from the deepest marked dish up; what is changed on the way is marked too.

@@ -34,10 +34,10 @@ impl StopPrior {
 
     /// p(n | h) for each n up to the length of the path.
     #[inline]
-    pub fn orders(&self, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
+    pub fn orders(&self, visits: &[Visits], path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
         let mut left = 1.0;
         for (depth, probability) in probabilities[..path.depth()].iter_mut().enumerate() {
-            let stop = self.probability(tree.visits[path.restaurant(depth) as usize]);
+            let stop = self.probability(visits[path.restaurant(depth) as usize]);
             *probability = left * stop;
             left *= 1.0 - stop;
         }
@@ -71,7 +71,7 @@ pub fn add(
     rng: &mut Generator,
 ) -> usize {
     house.probabilities(tree, path, &mut scratch.words);
-    prior.orders(tree, path, &mut scratch.orders);
+    prior.orders(&tree.visits, path, &mut scratch.orders);
     let mut sum = 0.0;
     for depth in 0..=path.depth() {
         sum += scratch.orders[depth] * scratch.words[depth];
@@ -101,6 +101,6 @@ pub fn remove(
 /// p(w | h) of the path's word, over all orders.
 pub fn probability(house: &House, prior: &StopPrior, tree: &Tree, path: &Path, scratch: &mut Scratch) -> f64 {
     house.probabilities(tree, path, &mut scratch.words);
-    prior.orders(tree, path, &mut scratch.orders);
+    prior.orders(&tree.visits, path, &mut scratch.orders);
     (0..=path.depth()).map(|depth| scratch.orders[depth] * scratch.words[depth]).sum()
 }

@@ -39,6 +39,7 @@ use super::stirling::{Alone, EXACT};
 use super::tree::{Dish, Restaurant};
 use crate::cluster::rng::Generator;
 use crate::math::draws::{beta, beta_ln, binomial, gamma, geometric, unit};
+use crate::math::{gamma_ln, ln};
 
 /// Discounts and strengths, by depth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -123,8 +124,7 @@ impl Census {
         self.restaurants.clear();
         self.large_restaurants.clear();
         self.tables.clear();
-        self.dishes.iter_mut().for_each(|row| row.fill(0));
-        self.large_dishes.clear();
+        self.clear_dishes();
     }
 
     #[inline]
@@ -156,6 +156,38 @@ impl Census {
             self.dishes.push(vec![0; self.dishes.len() + 1]);
         }
         self.dishes[customers as usize][tables as usize] += 1;
+    }
+
+    /// ln of the likelihood of all (see the head of this file): of the tables, given that dishes are what they are.
+    pub fn likelihood_ln(&self, a: f64, b: f64, alone: &mut Alone) -> f64 {
+        let (mut sum, mut rising) = (0.0, 0.0);
+        for (customers, &restaurants) in self.restaurants.iter().enumerate().skip(2) {
+            rising += ln(b + (customers - 1) as f64);
+            sum -= f64::from(restaurants) * rising;
+        }
+        for &customers in &self.large_restaurants {
+            sum -= gamma_ln(b + f64::from(customers)) - gamma_ln(b + 1.0);
+        }
+        rising = 0.0;
+        for (tables, &restaurants) in self.tables.iter().enumerate().skip(2) {
+            rising += ln(b + a * (tables - 1) as f64);
+            sum += f64::from(restaurants) * rising;
+        }
+        for (customers, row) in self.dishes.iter().enumerate().skip(2) {
+            for (tables, &dishes) in row.iter().enumerate().filter(|(_, dishes)| **dishes > 0) {
+                sum += f64::from(dishes) * alone.stirling_ln(customers as u32, tables as u32);
+            }
+        }
+        for &(customers, tables) in &self.large_dishes {
+            sum += alone.stirling_ln(customers, tables);
+        }
+        sum
+    }
+
+    /// Forgets dishes: where the discount is known, nothing else needs them.
+    pub fn clear_dishes(&mut self) {
+        self.dishes.iter_mut().for_each(|row| row.fill(0));
+        self.large_dishes.clear();
     }
 
     /// Draws the auxiliary variables of all. The dishes' part of the census is used up.

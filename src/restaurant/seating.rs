@@ -65,6 +65,14 @@ impl Path {
         }
     }
 
+    /// The same restaurants with other dishes, one in each.
+    #[inline]
+    pub fn map(&mut self, dish: impl Fn(u32) -> u32) {
+        for depth in 0..=self.depth {
+            self.dishes[depth] = dish(self.restaurants[depth]);
+        }
+    }
+
     /// How many dishes, from the root on, are those of another path too.
     #[inline]
     pub fn shared(&self, other: &Path) -> usize {

@@ -27,7 +27,7 @@
 //!
 //! which is within 0.5 % of the truth, and 2 % where a < 0.3 and t is 2 or 3 (tested).
 
-use crate::math::ln;
+use crate::math::{gamma_ln, ln};
 
 /// Up to so many customers the ratio is exact.
 pub const EXACT: u32 = 1024;
@@ -99,6 +99,18 @@ impl Alone {
             self.grow(customers as usize);
         }
         f64::from(self.rows[cell(customers, tables)])
+    }
+
+    /// ln S_a(c, t), for c >= 1 and 1 <= t <= c: by S(c, t) = S(c - 1, t - 1) / R(c, t), down to one table.
+    pub fn stirling_ln(&mut self, customers: u32, tables: u32) -> f64 {
+        if tables == customers {
+            return 0.0;
+        }
+        let mut sum = 0.0;
+        for less in 0..tables - 1 {
+            sum -= ln(self.probability(customers - less, tables - less));
+        }
+        sum + gamma_ln(f64::from(customers - tables + 1) - self.discount) - gamma_ln(1.0 - self.discount)
     }
 
     /// Makes the rows up to `customers`.
@@ -239,6 +251,19 @@ mod tests {
                         (ratio - exact).abs() < 1e-6 * exact.max(1e-3),
                         "a {discount}, R({c}, {t}): {ratio}, {exact}"
                     );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn logarithms_are_those_of_stirling_numbers() {
+        for discount in [0.0, 0.3, 0.75] {
+            let (mut alone, s) = (Alone::new(discount), numbers(discount, 40));
+            for c in 1..=40usize {
+                for t in 1..=c {
+                    let (found, exact) = (alone.stirling_ln(c as u32, t as u32), ln(s[c][t]));
+                    assert!((found - exact).abs() < 1e-5, "a {discount}, ln S({c}, {t}): {found}, {exact}");
                 }
             }
         }

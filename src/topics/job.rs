@@ -13,6 +13,8 @@ use crate::corpus::tokens::Tokenisation;
 use crate::error::{Error, Result};
 use crate::job::corpus::{Corpus, CorpusSettings, Test};
 use crate::job::file::Document;
+use crate::lm::job::Order;
+use crate::topics::ngram::counts::Form;
 
 /// The job file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,8 +54,12 @@ pub struct ModelSettings {
     #[serde(rename = "type")]
     pub model: ModelType,
     pub topics: usize,
-    /// Words of an n-gram, in models of n-grams.
-    pub order: usize,
+    /// Words of an n-gram, in models of n-grams, or "infinite".
+    pub order: toml::Value,
+    /// The longest order where the order is infinite.
+    pub max_order: usize,
+    /// alpha and beta of the Beta prior of stopping, where the order is infinite.
+    pub stop_prior: [f64; 2],
     /// Sum of the document prior alpha, at first.
     pub strength: f64,
     /// Whether alpha is learned.
@@ -64,7 +70,16 @@ pub struct ModelSettings {
 
 impl Default for ModelSettings {
     fn default() -> ModelSettings {
-        ModelSettings { model: ModelType::Lda, topics: 50, order: 3, strength: 5.0, learn_alpha: true, beta: 0.01 }
+        ModelSettings {
+            model: ModelType::Lda,
+            topics: 50,
+            order: toml::Value::Integer(3),
+            max_order: 8,
+            stop_prior: [1.0, 1.0],
+            strength: 5.0,
+            learn_alpha: true,
+            beta: 0.01,
+        }
     }
 }
 
@@ -74,6 +89,8 @@ pub enum ModelType {
     Lda,
     /// An n-gram model for each topic.
     Hpytm,
+    /// The same, and a global n-gram model that all of them lean on.
+    Hierarchical,
     /// The same and a global n-gram model, with a coin for each context.
     Switching,
 }
@@ -84,9 +101,13 @@ impl ModelSettings {
         self.model != ModelType::Lda
     }
 
-    /// Whether there is a global model beside the topics.
-    pub fn has_global(&self) -> bool {
-        self.model == ModelType::Switching
+    /// How topics and a global model come together, in models of n-grams.
+    pub fn form(&self) -> Form {
+        match self.model {
+            ModelType::Lda | ModelType::Hpytm => Form::Hpytm,
+            ModelType::Hierarchical => Form::Hierarchical,
+            ModelType::Switching => Form::Switching,
+        }
     }
 
     /// The model's name, as the paper has it.
@@ -94,6 +115,7 @@ impl ModelSettings {
         match self.model {
             ModelType::Lda => "LDA",
             ModelType::Hpytm => "HPYTM",
+            ModelType::Hierarchical => "HIERARCHICAL",
             ModelType::Switching => "SWITCHING",
         }
     }
@@ -104,11 +126,13 @@ impl ModelSettings {
 pub struct SamplerSettings {
     pub sweeps: u64,
     pub sync_every: u64,
+    /// Whether the table-based sampler follows the token-based one in every sweep, in models of n-grams.
+    pub tables: bool,
 }
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 200, sync_every: 1 }
+        SamplerSettings { sweeps: 200, sync_every: 1, tables: true }
     }
 }
 
@@ -156,6 +180,9 @@ pub struct Plan {
     pub tokenisation: Tokenisation,
     pub min_count: u64,
     pub model: ModelSettings,
+    pub order: Order,
+    /// Whether blocks of tables move, in models of n-grams.
+    pub tables: bool,
     pub evaluation: EvaluationSettings,
     pub schedule: Schedule,
 }
@@ -176,7 +203,11 @@ impl TopicsJob {
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
         require(self.shards > 0, "shards is 0; it has to be at least 1")?;
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
-        require((1..=32).contains(&self.model.order), "model.order has to be between 1 and 32")?;
+        let order = Order::parse(&self.model.order, self.model.max_order, self.model.stop_prior).map_err(refuse)?;
+        require(
+            self.model.stop_prior.iter().all(|&value| value > 0.0 && value.is_finite()),
+            "model.stop_prior is two positive numbers",
+        )?;
         require((1..=65_534).contains(&self.model.topics), "model.topics has to be between 1 and 65534")?;
         require(
             self.model.strength > 0.0 && self.model.beta > 0.0,
@@ -196,6 +227,8 @@ impl TopicsJob {
             tokenisation,
             min_count,
             model: self.model.clone(),
+            order,
+            tables: self.sampler.tables,
             evaluation: self.evaluation,
             schedule: Schedule {
                 shards: self.shards,
@@ -212,8 +245,9 @@ impl Plan {
     /// The plan, for people.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let mut text = format!(
-            "topics job, seed {}: {} with {} topics, {} sweeps over {} shards, synchronised every {}\n",
+            "topics job, seed {}: {}{} with {} topics, {} sweeps over {} shards, synchronised every {}\n",
             self.seed,
+            if self.model.is_ngram() { self.order.name() + " " } else { String::new() },
             self.model.name(),
             self.model.topics,
             self.schedule.sweeps,
@@ -239,7 +273,8 @@ impl Plan {
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let settings = (env!("CARGO_PKG_VERSION"), self.seed, &self.test, &self.format, &self.encoding);
-        let model = (&self.tokenisation, self.min_count, &self.model, self.schedule.shards, self.schedule.sync_every);
+        let sampler = (self.tables, self.schedule.shards, self.schedule.sync_every);
+        let model = (&self.tokenisation, self.min_count, &self.model, sampler);
         hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
         for path in &self.files {
             hasher.update(open::mark(path).as_bytes());

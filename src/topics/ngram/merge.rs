@@ -1,39 +1,97 @@
 //! Seatings of several shards, brought together, for all topics: as [`crate::restaurant::merge`] does for one.
 //!
 //! Every worker holds the whole tree, hears the changes of all shards, and adds them up in the same way. Topics belong to
-//! tokens, so how many tokens of a topic stop at a dish is exact; tables are set right level by level, the deepest first.
+//! tokens, so how many tokens of a topic stop at a dish is exact; tables are set right level by level, the deepest first,
+//! and in HIERARCHICAL so are their labels: 0 <= ups <= t. There a dish's customers of topic 0 are the tables of the
+//! other topics that went across, so that topic 0 comes last.
 
-use super::counts::Counts;
+use super::counts::{Counts, Form};
+use super::seats::{Entry, Seats};
+use crate::restaurant::merge::{Change as CoinChange, Marks};
 use crate::restaurant::tree::{NONE, Tree};
 
 /// What a shard changed at a dish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
     pub dish: u32,
     pub topic: u16,
-    /// More tokens of the topic that stop here, and more tables, than before.
+    /// More tokens of the topic that stop here, more tables, and more of those that went up, than before.
     pub customers: i32,
     pub tables: i32,
+    pub ups: i32,
 }
 
-impl Change {
+/// What the shards of a worker changed, as it travels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Tokens that stop at a dish, or no longer do.
+    pub tokens: Vec<Change>,
+    pub tables: Vec<Change>,
+    pub coins: Vec<CoinChange>,
+}
+
+impl Changes {
     /// As words of a letter.
-    pub fn to_words(self) -> [u32; 4] {
-        [self.dish, u32::from(self.topic), self.customers as u32, self.tables as u32]
+    pub fn to_letter(&self) -> Vec<u32> {
+        let mut letter = vec![self.tokens.len() as u32, self.tables.len() as u32];
+        let token = |change: &Change| [change.dish, u32::from(change.topic) << 16 | u32::from(change.customers > 0)];
+        letter.extend(self.tokens.iter().flat_map(token));
+        let tables = |change: &Change| [change.dish, u32::from(change.topic), change.tables as u32, change.ups as u32];
+        letter.extend(self.tables.iter().flat_map(tables));
+        letter.extend(self.coins.iter().flat_map(|coin| [coin.dish, coin.tables as u32, coin.tokens as u32]));
+        letter
     }
 
-    pub fn from_words(words: &[u32]) -> Change {
-        Change { dish: words[0], topic: words[1] as u16, customers: words[2] as i32, tables: words[3] as i32 }
+    /// Adds those of a letter.
+    pub fn read(&mut self, letter: &[u32]) {
+        let (tokens, rest) = letter[2..].split_at(2 * letter[0] as usize);
+        let (tables, coins) = rest.split_at(4 * letter[1] as usize);
+        self.tokens.extend(tokens.chunks_exact(2).map(|words| Change {
+            dish: words[0],
+            topic: (words[1] >> 16) as u16,
+            customers: if words[1] & 1 == 1 { 1 } else { -1 },
+            ..Change::default()
+        }));
+        self.tables.extend(tables.chunks_exact(4).map(|words| Change {
+            dish: words[0],
+            topic: words[1] as u16,
+            tables: words[2] as i32,
+            ups: words[3] as i32,
+            customers: 0,
+        }));
+        self.coins.extend(coins.chunks_exact(3).map(|words| CoinChange {
+            dish: words[0],
+            tables: words[1] as i32,
+            tokens: words[2] as i32,
+        }));
     }
+}
+
+/// Adds the changes of all shards to the counts, and sets right what does not go together.
+pub fn take(tree: &Tree, form: Form, counts: &mut Counts, changes: Changes) {
+    let Changes { tokens, tables, mut coins } = changes;
+    for change in &tokens {
+        counts.visit(tree, change.dish, change.customers);
+        if form == Form::Switching {
+            let dish = 2 * tree.dishes[change.dish as usize].restaurant + u32::from(change.topic > 0);
+            coins.push(CoinChange { dish, tables: 0, tokens: change.customers });
+        }
+    }
+    coins.extend(merge(tree, form, counts, tokens.into_iter().chain(tables)));
+    let mut marks = Marks::new(counts.coins.dishes.len());
+    coins.into_iter().for_each(|change| counts.coins.apply(change, &mut marks));
+    counts.coins.repair(&mut marks);
 }
 
 /// A list of counts by topic in the making.
-type List = Vec<(u16, i64, i64)>;
+type List = Vec<Entry>;
 
-/// Adds `changes` to the counts and sets tables right.
-pub fn merge(tree: &Tree, counts: &mut Counts, changes: Vec<Change>) {
+/// Adds `changes` to the counts and sets tables right. Returns what it comes to for the coins of HIERARCHICAL, which
+/// follow from the labels of tables.
+fn merge(tree: &Tree, form: Form, counts: &mut Counts, changes: impl Iterator<Item = Change>) -> Vec<CoinChange> {
     let mut of_level: Vec<Vec<Change>> = vec![vec![]; tree.levels.len()];
-    changes.into_iter().for_each(|change| of_level[tree.depth_of(change.dish)].push(change));
+    changes.for_each(|change| of_level[tree.depth_of(change.dish)].push(change));
+    let mut coins = vec![];
     for depth in (0..tree.levels.len()).rev() {
         let mut changes = std::mem::take(&mut of_level[depth]);
         changes.sort_unstable();
@@ -41,66 +99,98 @@ pub fn merge(tree: &Tree, counts: &mut Counts, changes: Vec<Change>) {
         for of_dish in changes.chunk_by(|a, b| a.dish == b.dish) {
             let dish = of_dish[0].dish;
             let record = tree.dishes[dish as usize];
-            let (mut list, before) = added(&counts.dishes, dish, of_dish);
-            for entry in &mut list {
-                entry.2 = entry.2.clamp(entry.1.min(1), entry.1);
-            }
-            for (topic, customers, tables) in differences(&before, &list) {
-                of_restaurants.push(Change { dish: record.restaurant, topic, customers, tables });
-                if record.parent != NONE && tables != 0 {
-                    // Its tables are customers of the parent.
-                    of_level[depth - 1].push(Change { dish: record.parent, topic, customers: tables, tables: 0 });
+            let before: List = counts.dishes.list(dish).collect();
+            let mut list = added(&before, of_dish);
+            set_right(&mut list, &before, form);
+            for change in differences(&before, &list, record.restaurant) {
+                of_restaurants.push(change);
+                // Tables that went up are customers of the parent.
+                let has_labels = form == Form::Hierarchical && change.topic > 0;
+                let ups = if has_labels { change.ups } else { change.tables };
+                if record.parent != NONE && ups != 0 {
+                    let of_parent = Change { dish: record.parent, customers: ups, tables: 0, ups: 0, ..change };
+                    of_level[depth - 1].push(of_parent);
+                }
+                if has_labels {
+                    let coin =
+                        |side: u32, tokens: i32| CoinChange { dish: 2 * record.restaurant + side, tables: 0, tokens };
+                    coins.extend([coin(0, change.tables - change.ups), coin(1, change.ups)]);
                 }
             }
-            counts.dishes.rewrite(dish, &packed(&list));
+            list.retain(Entry::is_there);
+            counts.dishes.rewrite(dish, &list);
         }
-        of_restaurants.sort_unstable();
-        for of_restaurant in of_restaurants.chunk_by(|a, b| a.dish == b.dish) {
-            let restaurant = of_restaurant[0].dish;
-            let (list, _) = added(&counts.restaurants, restaurant, of_restaurant);
-            counts.restaurants.rewrite(restaurant, &packed(&list));
-        }
+        add_to_restaurants(&mut counts.restaurants, of_restaurants);
+    }
+    coins
+}
+
+/// Sets tables right by their customers, and labels by tables; in HIERARCHICAL, then the customers of topic 0 by labels.
+fn set_right(list: &mut List, before: &List, form: Form) {
+    let right = |entry: &mut Entry| entry.tables = entry.tables.clamp(entry.customers.min(1), entry.customers);
+    if form != Form::Hierarchical {
+        return list.iter_mut().for_each(right);
+    }
+    let topical = |list: &List| list.iter().filter(|entry| entry.topic > 0).map(|e| e.tables - e.ups).sum::<i64>();
+    for entry in list.iter_mut().filter(|entry| entry.topic > 0) {
+        right(entry);
+        entry.ups = entry.ups.clamp(0, entry.tables);
+    }
+    let more = topical(list) - topical(before);
+    if more != 0 && list.first().is_none_or(|entry| entry.topic > 0) {
+        list.insert(0, Entry::default());
+    }
+    if let Some(global) = list.first_mut().filter(|entry| entry.topic == 0) {
+        global.customers += more;
+        right(global);
     }
 }
 
-/// The list of a place with changes added, and as it was.
-fn added(seats: &super::seats::Seats, place: u32, changes: &[Change]) -> (List, List) {
-    let slots = seats.slots(place);
-    let entry =
-        |slot: usize| (seats.topic(slot) as u16, i64::from(seats.customers[slot]), i64::from(seats.tables[slot]));
-    let before: List = slots.map(entry).filter(|entry| (entry.1, entry.2) != (0, 0)).collect();
+fn add_to_restaurants(restaurants: &mut Seats, mut changes: Vec<Change>) {
+    changes.sort_unstable();
+    for of_restaurant in changes.chunk_by(|a, b| a.dish == b.dish) {
+        let restaurant = of_restaurant[0].dish;
+        let before: List = restaurants.list(restaurant).collect();
+        let mut list = added(&before, of_restaurant);
+        list.retain(Entry::is_there);
+        restaurants.rewrite(restaurant, &list);
+    }
+}
+
+/// A list with changes added.
+fn added(before: &List, changes: &[Change]) -> List {
     let mut list = before.clone();
     for change in changes {
-        let at = match list.binary_search_by_key(&change.topic, |entry| entry.0) {
+        let at = match list.binary_search_by_key(&change.topic, |entry| entry.topic) {
             Ok(at) => at,
             Err(at) => {
-                list.insert(at, (change.topic, 0, 0));
+                list.insert(at, Entry { topic: change.topic, ..Entry::default() });
                 at
             }
         };
-        list[at].1 += i64::from(change.customers);
-        list[at].2 += i64::from(change.tables);
+        list[at].customers += i64::from(change.customers);
+        list[at].tables += i64::from(change.tables);
+        list[at].ups += i64::from(change.ups);
     }
-    (list, before)
+    list
 }
 
-/// By how much each topic of `after` differs from what it was; `after` has all topics of `before`.
-fn differences(before: &List, after: &List) -> Vec<(u16, i32, i32)> {
+/// By how much each topic of `after` differs from what it was, as changes of `place`; `after` has all topics of `before`.
+fn differences(before: &List, after: &List, place: u32) -> Vec<Change> {
     let mut old = before.iter().peekable();
     let mut found = vec![];
-    for &(topic, customers, tables) in after {
-        let (c, t) = match old.next_if(|entry| entry.0 == topic) {
-            Some(&(_, c, t)) => (c, t),
-            None => (0, 0),
+    for new in after {
+        let old = old.next_if(|entry| entry.topic == new.topic).copied().unwrap_or_default();
+        let change = Change {
+            dish: place,
+            topic: new.topic,
+            customers: (new.customers - old.customers) as i32,
+            tables: (new.tables - old.tables) as i32,
+            ups: (new.ups - old.ups) as i32,
         };
-        if (customers, tables) != (c, t) {
-            found.push((topic, (customers - c) as i32, (tables - t) as i32));
+        if (change.customers, change.tables, change.ups) != (0, 0, 0) {
+            found.push(change);
         }
     }
     found
-}
-
-fn packed(list: &List) -> Vec<(u16, u32, u32)> {
-    let some = list.iter().filter(|entry| (entry.1, entry.2) != (0, 0));
-    some.map(|&(topic, customers, tables)| (topic, customers as u32, tables as u32)).collect()
 }

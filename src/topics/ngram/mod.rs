@@ -1,19 +1,29 @@
 //! Topic n-gram models (Noji, Mochihashi & Miyao 2013): every topic is a hierarchical Pitman-Yor language model.
 //!
 //! - `seats`: customers and tables by topic, in lists of fixed room
-//! - `counts`: the restaurants of all topics on one tree, and the coins of the SWITCHING model
-//! - `sampler`: the token-based sampler
+//! - `counts`: the restaurants of all topics on one tree, and the coins of SWITCHING and HIERARCHICAL
+//! - `rules`: discounts and strengths; `seating`: customers of a topic come and go
+//! - `descent`: the probability of a word under all topics at once
+//! - `documents`: tokens with their topics; the prior over a document's topics
+//! - `token_based`, `table_based`: the two samplers
 //! - `merge`: seatings of several shards, brought together
 //! - `held_out`: the probability of documents not seen
+//! - `learn`: discounts, strengths and the prior
 //! - `model`, `run`: the model of the sweep driver, and the job
 
 pub mod counts;
+pub mod descent;
+pub mod documents;
 pub mod held_out;
+mod learn;
 pub mod merge;
 pub mod model;
+pub mod rules;
 pub mod run;
-pub mod sampler;
+pub mod seating;
 pub mod seats;
+pub mod table_based;
+pub mod token_based;
 
 #[cfg(test)]
 mod tests;

@@ -8,19 +8,67 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::counts::{Counts, Rules};
-use super::held_out::{DocumentPrior, Seen, each_token};
-use super::merge::{Change, merge};
-use super::sampler::{Sampler, Seating, ShardTokens, by_word};
+use super::counts::{Counts, Form};
+use super::descent::{Descent, by_word};
+use super::documents::{Alpha, Seating, ShardTokens};
+use super::held_out::Reader;
+use super::merge::{Change, Changes, take};
+use super::rules::Rules;
+use super::table_based::TableSampler;
+use super::token_based::TokenSampler;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
+use crate::lm::job::Order;
 use crate::lm::text::{Symbols, Tokens};
 use crate::restaurant::merge::{Change as CoinChange, Marks};
-use crate::restaurant::parameters::{Census, Hyperprior, Parameters, Sums};
-use crate::restaurant::tree::{Dish, NONE, Planted, Restaurant, Tree};
+use crate::restaurant::parameters::{Census, Parameters};
+use crate::restaurant::tree::{NONE, Planted, Tree};
 use crate::topics::collection::Share;
-use crate::topics::job::{EvaluationSettings, ModelSettings};
-use crate::topics::prior::{Prior, PriorStatistics};
+use crate::topics::job::{EvaluationSettings, Plan};
+use crate::topics::prior::Prior;
+
+/// What a model is, and how it is trained.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub seed: u64,
+    pub form: Form,
+    /// Topics of documents, without a global one.
+    pub topics: usize,
+    pub order: Order,
+    /// Whether the table-based sampler follows the token-based one in every sweep.
+    pub tables: bool,
+    /// Sum of the document prior alpha, at first, and whether it is learned.
+    pub strength: f64,
+    pub learn_alpha: bool,
+    pub evaluation: EvaluationSettings,
+    pub shards: u32,
+}
+
+impl Setup {
+    pub fn of(plan: &Plan) -> Setup {
+        Setup {
+            seed: plan.seed,
+            form: plan.model.form(),
+            topics: plan.model.topics,
+            order: plan.order,
+            tables: plan.tables,
+            strength: plan.model.strength,
+            learn_alpha: plan.model.learn_alpha,
+            evaluation: plan.evaluation,
+            shards: plan.schedule.shards,
+        }
+    }
+
+    /// Topics, and the global one where there is one.
+    pub fn all_topics(&self) -> usize {
+        self.topics + usize::from(self.form.has_global())
+    }
+
+    /// The longest context.
+    pub fn depth(&self) -> usize {
+        self.order.longest() - 1
+    }
+}
 
 /// What all workers share beside the counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,118 +78,89 @@ pub struct Hyperparameters {
     pub prior: Prior,
 }
 
-/// What a checkpoint keeps of a shard: topics of its tokens; and tables of its part of the dishes, which follow from no
-/// shard alone, by (dish, topic) in order, and of its part of the coins.
+/// What a checkpoint keeps of a shard: topics and orders of its tokens; and tables of its part of the dishes, which
+/// follow from no shard alone, by (dish, topic) in order, with how many of them went up; and of its part of the coins.
 #[derive(Serialize, Deserialize)]
 pub struct SavedShard {
     topics: Vec<u16>,
-    tables: Vec<(u32, u16, u32)>,
+    orders: Vec<u8>,
+    tables: Vec<(u32, u16, u32, u32)>,
     coins: Vec<u32>,
 }
 
 pub struct NgramModel {
-    seed: u64,
-    settings: ModelSettings,
-    evaluation: EvaluationSettings,
-    shard_count: u32,
-    topics: usize,
-    tree: Tree,
-    counts: Counts,
+    pub(super) setup: Setup,
+    /// The begin of a sentence: contexts that end with it are as long as can be.
+    pub(super) begin: u32,
+    pub(super) tree: Tree,
+    pub(super) counts: Counts,
     /// A copy for a shard to work on; empty where there is one shard.
     work: Counts,
-    rules: Rules,
-    prior: Prior,
-    sampler: Sampler,
-    shards: BTreeMap<u32, ShardTokens>,
+    pub(super) rules: Rules,
+    pub(super) prior: Prior,
+    token_based: TokenSampler,
+    table_based: TableSampler,
+    descent: Descent,
+    pub(super) shards: BTreeMap<u32, ShardTokens>,
     /// Test documents by shard: number in the catalogue, and dishes of whole contexts.
     tests: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     marks: Marks,
-    changes: Vec<Change>,
-    coin_changes: Vec<CoinChange>,
-    census: Census,
+    changes: Changes,
+    pub(super) census: Census,
 }
 
 impl NgramModel {
     /// The model of a worker that has the documents of all shards in `share`, and owns those for which `is_mine`.
-    pub fn new(
-        seed: u64,
-        settings: &ModelSettings,
-        evaluation: &EvaluationSettings,
-        symbols: Symbols,
-        share: Share,
-        shard_count: u32,
-        is_mine: impl Fn(u32) -> bool,
-    ) -> NgramModel {
-        let depth = settings.order - 1;
-        let has_global = settings.has_global();
-        let topics = settings.topics + usize::from(has_global);
-        let mut tokens = Tokens::new(symbols, depth);
-        // Where each document's tokens begin.
-        let mut places: Vec<(bool, u32, u32, Range<usize>)> = vec![];
-        for (is_test, documents) in [(false, &share.training), (true, &share.test)] {
-            for (&shard, documents) in documents {
-                for (number, words) in documents {
-                    let start = tokens.len();
-                    words
-                        .split_inclusive(|&word| word == symbols.end)
-                        .for_each(|sentence| tokens.push_sentence(sentence));
-                    places.push((is_test, shard, *number, start..tokens.len()));
-                }
-            }
-        }
-        drop(share);
+    pub fn new(setup: Setup, symbols: Symbols, share: Share, is_mine: impl Fn(u32) -> bool) -> NgramModel {
+        let (form, depth, topics) = (setup.form, setup.depth(), setup.all_topics());
+        let (places, tokens) = lay_out(symbols, share, depth);
         let Planted { tree, order, leaves } = Tree::plant(&tokens);
         let mut leaf_of = vec![NONE; order.len()];
         order.iter().zip(&leaves).for_each(|(&token, &leaf)| leaf_of[token as usize] = leaf);
         drop((order, leaves, tokens));
 
-        let mut passing = vec![0u32; tree.dishes.len()];
-        for (_, _, _, range) in places.iter().filter(|place| !place.0) {
-            leaf_of[range.clone()].iter().for_each(|&leaf| passing[leaf as usize] += 1);
-        }
-        for dish in 0..tree.dishes.len() {
-            let parent = tree.dishes[dish].parent;
-            if parent != NONE {
-                passing[parent as usize] += passing[dish];
-            }
-        }
-        let counts = Counts::new(&tree, topics, &passing, has_global);
+        let stop = setup.order.stop();
+        let training = places.iter().filter(|place| !place.is_test);
+        let passing = passing(&tree, training.flat_map(|place| leaf_of[place.tokens.clone()].iter().copied()));
+        let counts = Counts::new(&tree, form, topics, &passing, stop.is_some());
         let ranks = by_word(&tree);
         let mut shards = BTreeMap::new();
-        for number in (0..shard_count).filter(|&number| is_mine(number)) {
-            let documents = places.iter().filter(|(is_test, shard, ..)| !is_test && *shard == number);
-            let ranges: Vec<Range<usize>> = documents.map(|(.., range)| range.clone()).collect();
-            shards.insert(number, shard_tokens(&ranges, &leaf_of, &ranks, topics));
+        for number in (0..setup.shards).filter(|&number| is_mine(number)) {
+            let documents = places.iter().filter(|place| !place.is_test && place.shard == number);
+            let ranges: Vec<Range<usize>> = documents.map(|place| place.tokens.clone()).collect();
+            shards.insert(number, shard_tokens(&ranges, &leaf_of, &ranks, topics, stop.is_some()));
         }
         let mut tests: BTreeMap<u32, Vec<(u32, Vec<u32>)>> = BTreeMap::new();
-        for (_, shard, number, range) in places.iter().filter(|(is_test, shard, ..)| *is_test && is_mine(*shard)) {
-            tests.entry(*shard).or_default().push((*number, leaf_of[range.clone()].to_vec()));
+        for place in places.iter().filter(|place| place.is_test && is_mine(place.shard)) {
+            tests.entry(place.shard).or_default().push((place.number, leaf_of[place.tokens.clone()].to_vec()));
         }
-        let parameters = Parameters::new(depth, 0.5, 1.0);
-        let coins = Parameters::new(depth, 0.0, 1.0);
+        let (parameters, coins) = (Parameters::new(depth, 0.5, 1.0), Parameters::new(depth, 0.0, 1.0));
+        let is_alone = setup.shards == 1;
         NgramModel {
-            seed,
-            settings: settings.clone(),
-            evaluation: *evaluation,
-            shard_count,
-            topics,
-            work: if shard_count > 1 { counts.clone() } else { Counts::default() },
+            work: if is_alone { Counts::default() } else { counts.clone() },
             counts,
-            rules: Rules::new(parameters, coins, 1.0 / f64::from(symbols.outcomes())),
-            prior: Prior::new(settings.topics, settings.strength, settings.beta, u64::from(symbols.outcomes())),
-            sampler: Sampler::new(topics, depth, has_global),
+            rules: Rules::new(form, parameters, coins, 1.0 / f64::from(symbols.outcomes()), stop),
+            prior: Prior::new(setup.topics, setup.strength, 1.0, u64::from(symbols.outcomes())),
+            token_based: TokenSampler::new(form, topics, depth),
+            table_based: TableSampler::new(form, topics, depth),
+            descent: Descent::new(form, topics, depth),
             shards,
             tests,
-            marks: Marks::new(if shard_count > 1 { tree.dishes.len() } else { 0 }),
-            changes: vec![],
-            coin_changes: vec![],
+            marks: Marks::new(if is_alone { 0 } else { tree.dishes.len() }),
+            changes: Changes::default(),
             census: Census::default(),
             tree,
+            begin: symbols.begin,
+            setup,
         }
     }
 
     fn is_alone(&self) -> bool {
-        self.shard_count == 1
+        self.setup.shards == 1
+    }
+
+    pub fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     pub fn hyperparameters(&self) -> Hyperparameters {
@@ -160,53 +179,58 @@ impl NgramModel {
         &self.counts
     }
 
-    /// Restaurants of any topic that have customers: the nodes of the paper's Table 2.
-    pub fn nodes(&self) -> usize {
-        let restaurants = &self.counts.restaurants;
-        let occupied = |place: u32| restaurants.slots(place).filter(|&slot| restaurants.customers[slot] > 0).count();
-        (0..restaurants.len() as u32).map(occupied).sum()
+    /// Bytes of memory of the tree and the counts, without copies.
+    pub fn bytes(&self) -> usize {
+        let tree = self.tree.dishes.len() * 20 + self.tree.restaurants.len() * 16;
+        tree + self.counts.bytes()
     }
 
     /// Sweeps over a shard, and notes what it changed.
     fn pass(&mut self, number: u32, sweeps: Range<u64>, is_new: bool) {
         let Some(mut shard) = self.shards.remove(&number) else { return };
-        let before = if self.is_alone() { vec![] } else { shard.topics.clone() };
-        self.sampler.set_alpha(self.prior.alpha());
+        let is_alone = self.is_alone();
+        let before = if is_alone { ShardTokens::default() } else { shard.clone() };
+        let alpha = Alpha::new(self.prior.alpha(), self.setup.form);
         self.rules.prepare(&self.tree, &mut self.counts);
-        if self.is_alone() {
-            let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
-            for sweep in sweeps {
-                let purpose = if is_new { Purpose::Initial } else { Purpose::Sweep };
-                let mut rng = generator(self.seed, purpose, u64::from(number), sweep);
-                self.sampler.sweep(&mut seating, &mut shard, is_new, &mut |_| (), &mut rng);
-            }
-        } else {
+        if !is_alone {
             self.work.copy_from(&self.counts);
-            let mut seating = Seating { tree: &self.tree, counts: &mut self.work, rules: &mut self.rules };
-            for sweep in sweeps {
-                let purpose = if is_new { Purpose::Initial } else { Purpose::Sweep };
-                let mut rng = generator(self.seed, purpose, u64::from(number), sweep);
-                self.sampler.sweep(&mut seating, &mut shard, is_new, &mut |dish| self.marks.set(dish), &mut rng);
+        }
+        let counts = if is_alone { &mut self.counts } else { &mut self.work };
+        let mut seating = Seating { tree: &self.tree, counts, rules: &mut self.rules };
+        let marks = &mut self.marks;
+        let mut changed = |dish| {
+            if !is_alone {
+                marks.set(dish);
             }
-            self.note(&shard, &before, is_new);
+        };
+        for sweep in sweeps {
+            let purpose = if is_new { Purpose::Initial } else { Purpose::Sweep };
+            let mut rng = generator(self.setup.seed, purpose, u64::from(number), sweep);
+            self.token_based.sweep(&mut seating, &mut shard, &alpha, is_new, &mut changed, &mut rng);
+            if self.setup.tables && !is_new {
+                self.table_based.sweep(&mut seating, &mut shard, &alpha, &mut changed, &mut rng);
+            }
+        }
+        if !is_alone {
+            self.note(&shard, (!is_new).then_some(&before));
         }
         self.shards.insert(number, shard);
     }
 
     /// Notes how the copy differs from the counts.
-    fn note(&mut self, shard: &ShardTokens, before: &[u16], is_new: bool) {
-        let mut from = 0;
-        while let Some(dish) = self.marks.next(from) {
-            from = dish + 1;
-            let (old, new) = (&self.counts.dishes, &self.work.dishes);
+    fn note(&mut self, shard: &ShardTokens, before: Option<&ShardTokens>) {
+        let (old, new) = (&self.counts.dishes, &self.work.dishes);
+        for dish in self.marks.iter() {
             let mut topics: Vec<usize> = old.slots(dish).map(|slot| old.topic(slot)).collect();
             topics.extend(new.slots(dish).map(|slot| new.topic(slot)));
             topics.sort_unstable();
             topics.dedup();
             for topic in topics {
                 let tables = new.get(dish, topic).1.wrapping_sub(old.get(dish, topic).1) as i32;
-                if tables != 0 {
-                    self.changes.push(Change { dish, topic: topic as u16, customers: 0, tables });
+                let ups = new.ups(dish, topic).wrapping_sub(old.ups(dish, topic)) as i32;
+                if (tables, ups) != (0, 0) {
+                    let change = Change { dish, topic: topic as u16, customers: 0, tables, ups };
+                    self.changes.tables.push(change);
                 }
             }
         }
@@ -214,88 +238,98 @@ impl NgramModel {
         for (dish, (new, old)) in (0..).zip(self.work.coins.dishes.iter().zip(&self.counts.coins.dishes)) {
             let tables = new.tables.wrapping_sub(old.tables) as i32;
             if tables != 0 {
-                self.coin_changes.push(CoinChange { dish, tables, tokens: 0 });
+                self.changes.coins.push(CoinChange { dish, tables, tokens: 0 });
             }
         }
-        let before = if is_new { None } else { Some(before) };
         self.note_tokens(shard, before);
     }
 
-    /// Notes the tokens whose topic differs from `before`, or all of them.
-    fn note_tokens(&mut self, shard: &ShardTokens, before: Option<&[u16]>) {
-        let mut token = 0;
-        for &(dish, tokens) in &shard.leaves {
-            let restaurant = self.tree.dishes[dish as usize].restaurant;
-            for token in token..token + tokens as usize {
-                let (old, new) = (before.map(|before| before[token]), shard.topics[token]);
+    /// Notes the tokens whose topic or order differs from `before`, or all of them.
+    fn note_tokens(&mut self, shard: &ShardTokens, before: Option<&ShardTokens>) {
+        let mut first = 0;
+        for &(leaf, tokens) in &shard.leaves {
+            let whole = self.tree.depth_of(leaf);
+            let stop = |shard: &ShardTokens, token: usize| {
+                let order = shard.orders.get(token).map_or(whole, |&order| usize::from(order));
+                (order..whole).fold(leaf, |dish, _| self.tree.dishes[dish as usize].parent)
+            };
+            for token in first..first + tokens as usize {
+                let old = before.map(|before| (stop(before, token), before.topics[token]));
+                let new = (stop(shard, token), shard.topics[token]);
                 if old == Some(new) {
                     continue;
                 }
-                for (topic, customers) in old.map(|old| (old, -1)).into_iter().chain([(new, 1)]) {
-                    self.changes.push(Change { dish, topic, customers, tables: 0 });
-                    if self.settings.has_global() {
-                        let dish = 2 * restaurant + u32::from(topic > 0);
-                        self.coin_changes.push(CoinChange { dish, tables: 0, tokens: customers });
-                    }
+                for ((dish, topic), customers) in old.map(|old| (old, -1)).into_iter().chain([(new, 1)]) {
+                    self.changes.tokens.push(Change { dish, topic, customers, ..Change::default() });
                 }
             }
-            token += tokens as usize;
+            first += tokens as usize;
         }
     }
 
-    /// The dishes whose tables a shard saves: its even part of all.
-    fn part(&self, number: u32, count: usize) -> Range<usize> {
-        let cut = |number: u64| (count as u64 * number / u64::from(self.shard_count)) as usize;
+    /// The part of places whose tables a shard saves, and whose statistics it makes: an even one of all.
+    pub(super) fn part(&self, number: u32, count: usize) -> Range<usize> {
+        let cut = |number: u64| (count as u64 * number / u64::from(self.setup.shards)) as usize;
         cut(u64::from(number))..cut(u64::from(number) + 1)
-    }
-
-    /// Draws the auxiliary variables of a shard's part of the restaurants, for all topics.
-    fn draw_sums(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        let mut rng = generator(self.seed, Purpose::Statistics, u64::from(number), sweep);
-        let mut figures = vec![];
-        for depth in 0..self.tree.levels.len() {
-            let level = self.tree.levels[depth].clone();
-            let mut census = std::mem::take(&mut self.census);
-            census.clear();
-            for place in self.part(number, level.restaurants.len()) {
-                let (seats, place) = (&self.counts.restaurants, level.restaurants.start + place as u32);
-                for slot in seats.slots(place) {
-                    let (customers, tables) = (seats.customers[slot], seats.tables[slot]);
-                    census.count_restaurant(Restaurant { customers, tables });
-                }
-            }
-            for place in self.part(number, level.dishes.len()) {
-                let (seats, place) = (&self.counts.dishes, level.dishes.start + place as u32);
-                for slot in seats.slots(place) {
-                    let (customers, tables) = (seats.customers[slot], seats.tables[slot]);
-                    census.count_dish(Dish { customers, tables, ..Dish::default() });
-                }
-            }
-            let (a, b) = (self.rules.parameters.discounts[depth], self.rules.parameters.strengths[depth]);
-            figures.extend(census.draw(a, b, &mut self.rules.alone[depth], &mut rng).figures());
-            if self.settings.has_global() {
-                census.clear();
-                for place in self.part(number, level.restaurants.len()) {
-                    let place = level.restaurants.start as usize + place;
-                    census.count_restaurant(self.counts.coins.restaurants[place]);
-                }
-                let strength = self.rules.coins.parameters.strengths[depth];
-                figures.extend(census.draw(0.0, strength, self.rules.coins.alone(depth), &mut rng).figures());
-            }
-            self.census = census;
-        }
-        figures
     }
 }
 
+/// A document: where its tokens are.
+struct Place {
+    is_test: bool,
+    shard: u32,
+    /// In the catalogue.
+    number: u32,
+    tokens: Range<usize>,
+}
+
+/// All documents one after the other.
+fn lay_out(symbols: Symbols, share: Share, depth: usize) -> (Vec<Place>, Tokens) {
+    let mut tokens = Tokens::new(symbols, depth);
+    let mut places = vec![];
+    for (is_test, documents) in [(false, share.training), (true, share.test)] {
+        for (shard, documents) in documents {
+            for (number, words) in documents {
+                let start = tokens.len();
+                words.split_inclusive(|&word| word == symbols.end).for_each(|words| tokens.push_sentence(words));
+                places.push(Place { is_test, shard, number, tokens: start..tokens.len() });
+            }
+        }
+    }
+    (places, tokens)
+}
+
+/// How many of the tokens with these leaves pass each dish.
+fn passing(tree: &Tree, leaves: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut passing = vec![0u32; tree.dishes.len()];
+    leaves.for_each(|leaf| passing[leaf as usize] += 1);
+    for dish in 0..tree.dishes.len() {
+        let parent = tree.dishes[dish].parent;
+        if parent != NONE {
+            passing[parent as usize] += passing[dish];
+        }
+    }
+    passing
+}
+
 /// The tokens of the documents at these ranges, in the order in which they are visited.
-fn shard_tokens(documents: &[Range<usize>], leaf_of: &[u32], ranks: &[u32], topics: usize) -> ShardTokens {
+fn shard_tokens(
+    documents: &[Range<usize>],
+    leaf_of: &[u32],
+    ranks: &[u32],
+    topics: usize,
+    is_infinite: bool,
+) -> ShardTokens {
     let mut order: Vec<(u32, u32, u32)> = vec![];
     for (document, range) in (0..).zip(documents) {
         order.extend(range.clone().map(|token| (ranks[leaf_of[token] as usize], leaf_of[token], document)));
     }
     order.sort_by_key(|&(rank, _, _)| rank);
-    let mut shard = ShardTokens { counts: vec![0; documents.len() * topics], ..ShardTokens::default() };
+    let mut shard = ShardTokens {
+        counts: vec![0; documents.len() * topics],
+        with_topic: vec![0; documents.len()],
+        ..ShardTokens::default()
+    };
     for (_, leaf, document) in order {
         match shard.leaves.last_mut() {
             Some((last, tokens)) if *last == leaf => *tokens += 1,
@@ -304,6 +338,7 @@ fn shard_tokens(documents: &[Range<usize>], leaf_of: &[u32], ranks: &[u32], topi
         shard.documents.push(document);
     }
     shard.topics = vec![0; shard.documents.len()];
+    shard.orders = vec![0; if is_infinite { shard.documents.len() } else { 0 }];
     shard
 }
 
@@ -316,23 +351,28 @@ impl Model for NgramModel {
     }
 
     fn load_shard(&mut self, number: u32, saved: SavedShard) -> Result<(), String> {
-        let topics = self.topics;
+        let topics = self.setup.all_topics();
         let Some(mut shard) = self.shards.remove(&number) else { return Ok(()) };
-        if saved.topics.len() != shard.topics.len() || saved.topics.iter().any(|&topic| usize::from(topic) >= topics) {
+        let fits = saved.topics.len() == shard.topics.len()
+            && saved.orders.len() == shard.orders.len()
+            && saved.topics.iter().all(|&topic| usize::from(topic) < topics)
+            && saved.orders.iter().all(|&order| usize::from(order) <= self.setup.depth());
+        if !fits {
             return Err(format!("the checkpoint of shard {number} does not fit its {} tokens", shard.topics.len()));
         }
-        shard.topics = saved.topics;
-        shard.counts.fill(0);
-        for (&document, &topic) in shard.documents.iter().zip(&shard.topics) {
-            shard.counts[document as usize * topics + usize::from(topic)] += 1;
-        }
+        (shard.topics, shard.orders) = (saved.topics, saved.orders);
+        shard.recount(topics, self.setup.form);
         self.note_tokens(&shard, None);
-        let tables =
-            |(dish, topic, tables): (u32, u16, u32)| Change { dish, topic, customers: 0, tables: tables as i32 };
-        self.changes.extend(saved.tables.into_iter().map(tables));
+        self.changes.tables.extend(saved.tables.into_iter().map(|(dish, topic, tables, ups)| Change {
+            dish,
+            topic,
+            customers: 0,
+            tables: tables as i32,
+            ups: ups as i32,
+        }));
         let part = self.part(number, self.counts.coins.dishes.len());
         let coins = part.zip(saved.coins).filter(|(_, tables)| *tables > 0);
-        self.coin_changes.extend(coins.map(|(dish, tables)| CoinChange {
+        self.changes.coins.extend(coins.map(|(dish, tables)| CoinChange {
             dish: dish as u32,
             tables: tables as i32,
             tokens: 0,
@@ -345,12 +385,14 @@ impl Model for NgramModel {
         let seats = &self.counts.dishes;
         let mut tables = vec![];
         for dish in self.part(number, seats.len()) {
-            let slots = seats.slots(dish as u32).filter(|&slot| seats.tables[slot] > 0);
-            tables.extend(slots.map(|slot| (dish as u32, seats.topic(slot) as u16, seats.tables[slot])));
+            let list = seats.list(dish as u32).filter(|entry| entry.tables > 0);
+            tables.extend(list.map(|entry| (dish as u32, entry.topic, entry.tables as u32, entry.ups as u32)));
         }
         let coins = &self.counts.coins.dishes[self.part(number, self.counts.coins.dishes.len())];
+        let shard = self.shards.get(&number);
         SavedShard {
-            topics: self.shards.get(&number).map_or(vec![], |shard| shard.topics.clone()),
+            topics: shard.map_or(vec![], |shard| shard.topics.clone()),
+            orders: shard.map_or(vec![], |shard| shard.orders.clone()),
             tables,
             coins: coins.iter().map(|dish| dish.tables).collect(),
         }
@@ -364,93 +406,46 @@ impl Model for NgramModel {
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
-        let (changes, coins) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.coin_changes));
-        let mut letter = vec![changes.len() as u32];
-        letter.extend(changes.iter().flat_map(|change| change.to_words()));
-        letter.extend(coins.iter().flat_map(|change| [change.dish, change.tables as u32, change.tokens as u32]));
-        let (mut changes, mut marks) = (vec![], Marks::new(self.counts.coins.dishes.len()));
-        for letter in post.exchange(vec![letter; post.peers()]) {
-            let (of_topics, of_coins) = letter[1..].split_at(4 * letter[0] as usize);
-            changes.extend(of_topics.chunks_exact(4).map(Change::from_words));
-            for words in of_coins.chunks_exact(3) {
-                let change = CoinChange { dish: words[0], tables: words[1] as i32, tokens: words[2] as i32 };
-                self.counts.coins.apply(change, &mut marks);
-            }
-        }
-        merge(&self.tree, &mut self.counts, changes);
-        self.counts.coins.repair(&mut marks);
+        let letter = std::mem::take(&mut self.changes).to_letter();
+        let mut changes = Changes::default();
+        post.exchange(vec![letter; post.peers()]).iter().for_each(|letter| changes.read(letter));
+        take(&self.tree, self.setup.form, &mut self.counts, changes);
     }
 
-    /// The sums of auxiliary variables by depth; then the statistics of the prior.
     fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        let mut figures = self.draw_sums(number, sweep);
-        let mut statistics = PriorStatistics::new(self.settings.topics);
-        if let Some(shard) = self.shards.get(&number) {
-            let mut rng = generator(self.seed, Purpose::Statistics, u64::from(number), u64::MAX - sweep);
-            let first = usize::from(self.settings.has_global());
-            let documents = shard.counts.chunks_exact(self.topics).map(|counts| &counts[first..]);
-            statistics = PriorStatistics::of_counts(documents, &self.prior, &mut rng);
-        }
-        figures.extend(statistics.tables.iter().map(|&tables| tables as f64));
-        figures.extend([statistics.successes as f64, statistics.eta_ln]);
-        figures
+        self.draw_statistics(number, sweep)
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
-        let mut sum = vec![0.0; statistics.iter().map(Vec::len).max().unwrap_or(0)];
-        for of_shard in statistics {
-            sum.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
-        }
-        let mut rng = generator(self.seed, Purpose::Hyperparameters, sweep, 0);
-        let (mut parameters, mut coins) = (self.rules.parameters.clone(), self.rules.coins.parameters.clone());
-        let mut figures = sum.chunks_exact(4);
-        let prior = Hyperprior::default();
-        for depth in 0..parameters.discounts.len() {
-            let sums = Sums::from_figures(figures.next().expect("figures of a depth"));
-            (parameters.discounts[depth], parameters.strengths[depth]) = sums.redraw(&prior, &mut rng);
-            if self.settings.has_global() {
-                let sums = Sums::from_figures(figures.next().expect("figures of the coins"));
-                coins.strengths[depth] = sums.redraw(&prior, &mut rng).1;
-            }
-        }
-        let of_prior = &sum[sum.len() - self.settings.topics - 2..];
-        if self.settings.learn_alpha {
-            let statistics = PriorStatistics {
-                tables: of_prior[..self.settings.topics].iter().map(|&tables| tables as u64).collect(),
-                successes: of_prior[self.settings.topics] as u64,
-                eta_ln: of_prior[self.settings.topics + 1],
-            };
-            self.prior.redraw(&statistics, &mut rng);
-        }
-        self.rules.set_parameters(parameters, coins);
+        self.learn_parameters(statistics, sweep);
     }
 
-    /// ln p of the test documents, and their tokens.
+    /// ln p of the test documents, their tokens, and the seconds that it took.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        let began = std::time::Instant::now();
         let (mut probability_ln, mut tokens) = (0.0, 0);
         self.rules.prepare(&self.tree, &mut self.counts);
-        self.sampler.set_alpha(self.prior.alpha());
+        let alpha = Alpha::new(self.prior.alpha(), self.setup.form);
+        let (form, topics) = (self.setup.form, self.setup.all_topics());
+        let EvaluationSettings { particles, resample, .. } = self.setup.evaluation;
         for (document, leaves) in self.tests.get(&number).into_iter().flatten() {
-            let mut seen = Seen::default();
+            let mut rng = generator(self.setup.seed, Purpose::Evaluation, u64::from(*document), sweep);
+            let mut reader = Reader::new(&alpha, form, topics, particles, resample);
             for &leaf in leaves {
-                let (vector, yes) = self.sampler.look(&self.tree, &self.counts, &self.rules, leaf);
-                seen.vectors.extend_from_slice(vector);
-                seen.yes.push(yes);
+                self.descent.forget();
+                self.descent.go_to(&self.tree, &self.counts, &self.rules, leaf);
+                self.descent.refresh_orders(&self.counts, &self.rules);
+                probability_ln += reader.read(self.descent.mix(), &mut rng);
             }
-            let (alpha, strength) = self.sampler.alpha();
-            let has_global = self.settings.has_global();
-            let prior = DocumentPrior { alpha, strength, topics: self.topics, has_global };
-            let mut rng = generator(self.seed, Purpose::Evaluation, u64::from(*document), sweep);
-            let EvaluationSettings { particles, resample, .. } = self.evaluation;
-            each_token(&seen, &prior, particles, resample, &mut rng, |_, word_ln| probability_ln += word_ln);
             tokens += leaves.len();
         }
-        vec![probability_ln, tokens as f64]
+        vec![probability_ln, tokens as f64, began.elapsed().as_secs_f64()]
     }
 
     fn snapshot(&self) -> Vec<f64> {
         let (own, coins) = (&self.rules.parameters, &self.rules.coins.parameters);
-        [own.discounts.as_slice(), &own.strengths, &coins.strengths, &[self.nodes() as f64]].concat()
+        let sizes = [self.counts.nodes() as f64, self.bytes() as f64];
+        [own.discounts.as_slice(), &own.strengths, &coins.strengths, &sizes].concat()
     }
 
     fn shared(&self) -> Hyperparameters {

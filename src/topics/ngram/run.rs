@@ -3,7 +3,7 @@
 use serde_json::json;
 use timely::worker::Worker;
 
-use super::model::NgramModel;
+use super::model::{NgramModel, Setup};
 use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
@@ -21,13 +21,19 @@ use crate::topics::job::Plan;
 struct Evaluated {
     sweep: u64,
     perplexity: Option<f64>,
+    /// What the evaluation took, added up over workers.
+    seconds: f64,
     nodes: u64,
+    /// Memory of the tree and the counts.
+    bytes: u64,
 }
 
 /// What worker 0 brings back.
 struct Trained {
     end: End,
     evaluated: Vec<Evaluated>,
+    /// ln p(w, z, seating) per token, of the last sweep.
+    log_likelihood: Option<f64>,
     rounds: Round,
     tokens: [u64; 3],
     vocabulary: usize,
@@ -65,19 +71,21 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     };
     let training_tokens = words(&collection.share.training);
     let is_mine = move |shard: u32| shard % peers == index;
-    let shards = plan.schedule.shards;
-    let model = NgramModel::new(plan.seed, &plan.model, &plan.evaluation, symbols, collection.share, shards, is_mine);
-    let (mut evaluated, mut rounds) = (vec![], Round::default());
+    let model = NgramModel::new(Setup::of(plan), symbols, collection.share, is_mine);
+    let (mut evaluated, mut rounds, mut log_likelihood) = (vec![], Round::default(), None);
     let (_, end) = train(worker, model, &plan.schedule, &watcher.control, |_, round| {
         watcher.at(round.sweep);
-        let found = round.snapshot.last().map(|&nodes| Evaluated {
+        let found = round.snapshot.last_chunk().map(|&[nodes, bytes]| Evaluated {
             sweep: round.sweep,
             perplexity: (round.evaluation.get(1) > Some(&0.0))
                 .then(|| libm::exp(-round.evaluation[0] / round.evaluation[1])),
+            seconds: round.evaluation[2],
             nodes: nodes as u64,
+            bytes: bytes as u64,
         });
         if !round.is_past {
             let mut line = watcher.metrics(round);
+            line["log_likelihood"] = (round.statistics[0] / training_tokens as f64).into();
             if let Some(Evaluated { sweep, perplexity: Some(perplexity), .. }) = &found {
                 line["perplexity"] = (*perplexity).into();
                 say!("sawmill: sweep {sweep}: test perplexity {perplexity:.2}");
@@ -85,6 +93,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             watcher.tell(round, &line);
         }
         evaluated.extend(found);
+        log_likelihood = round.statistics.first().map(|sum| sum / training_tokens as f64).or(log_likelihood);
         add(&mut rounds, round);
     })?;
     let problems = collection.catalogue.problems.iter().map(|(file, problem)| Diagnostic {
@@ -94,6 +103,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     Ok(is_leader.then(|| Trained {
         end,
         evaluated,
+        log_likelihood,
         rounds,
         tokens: [training_tokens, collection.test_tokens, collection.test_unknown],
         vocabulary: collection.vocabulary.len(),
@@ -112,7 +122,7 @@ fn add(sum: &mut Round, round: &Round) {
 
 fn perplexity_table(trained: &Trained) -> Table {
     let mut table = Table::new(["sweep", "perplexity", "nodes"].map(|name| (name, Align::Number)));
-    for Evaluated { sweep, perplexity, nodes } in &trained.evaluated {
+    for Evaluated { sweep, perplexity, nodes, .. } in &trained.evaluated {
         let perplexity = perplexity.map_or(String::new(), |p| format!("{p:.4}"));
         table.push(vec![sweep.to_string(), perplexity, nodes.to_string()]);
     }
@@ -129,7 +139,7 @@ fn mean_perplexity(plan: &Plan, trained: &Trained) -> Option<(f64, usize)> {
 fn page(title: &str, plan: &Plan, trained: &Trained) -> String {
     let mut page = Page::new(
         &format!("Topic n-grams: {title}"),
-        &format!("{}: {}-grams with {} topics.", plan.model.name(), plan.model.order, plan.model.topics),
+        &format!("{}: {} models with {} topics.", plan.model.name(), plan.order.name(), plan.model.topics),
     );
     let mean = mean_perplexity(plan, trained);
     let value = |p: Option<f64>| p.map_or("none".to_string(), |p| format!("{p:.2}"));
@@ -163,6 +173,7 @@ fn summary(plan: &Plan, trained: &Trained) -> String {
         "kind": "topics",
         "model": plan.model.model,
         "order": plan.model.order,
+        "tables": plan.tables,
         "topics": plan.model.topics,
         "vocabulary": trained.vocabulary,
         "training_tokens": trained.tokens[0],
@@ -172,6 +183,9 @@ fn summary(plan: &Plan, trained: &Trained) -> String {
         "perplexity_last": trained.evaluated.last().and_then(|e| e.perplexity),
         "samples": mean.map_or(0, |(_, samples)| samples),
         "nodes": trained.evaluated.last().map(|e| e.nodes),
+        "bytes_per_node": trained.evaluated.last().map(|e| e.bytes as f64 / e.nodes.max(1) as f64),
+        "prediction_seconds": trained.evaluated.last().map(|e| e.seconds),
+        "log_likelihood": trained.log_likelihood,
         "sweeps": plan.schedule.sweeps,
         "tokens_per_second": rounds.tokens as f64 / (rounds.sweep_seconds + rounds.sync_seconds).max(1e-9),
         "sweep_seconds_per_sweep": per_sweep(rounds.sweep_seconds),

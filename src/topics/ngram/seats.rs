@@ -1,11 +1,26 @@
 //! Customers and tables by topic, for many places: dishes of a tree, or its restaurants.
 //!
 //! A place holds a short list, sorted by topic, of the topics that have customers there. Its room never changes: no place
-//! can have more topics than tokens pass it, nor more than there are. A place with room for all topics has them all, in
-//! order, and is looked up without a search. So nothing is allocated in a sweep, and what a list looks like follows from
-//! the counts alone.
+//! can have more topics than tokens pass it (and the global one, where topics lean on it), nor more than there are. A
+//! place with room for all topics has them all, in order, and is looked up without a search. So nothing is allocated in
+//! a sweep, and what a list looks like follows from the counts alone.
 
 use std::ops::Range;
+
+/// What a topic has at a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    pub topic: u16,
+    pub customers: i64,
+    pub tables: i64,
+    pub ups: i64,
+}
+
+impl Entry {
+    pub fn is_there(&self) -> bool {
+        (self.customers, self.tables) != (0, 0)
+    }
+}
 
 /// Lists of counts by topic.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +32,9 @@ pub struct Seats {
     topic: Vec<u16>,
     pub customers: Vec<u32>,
     pub tables: Vec<u32>,
+    /// Of dishes in the HIERARCHICAL model: tables whose dish came from the topic's own shorter context; the others' came
+    /// from the global model. Empty elsewhere.
+    pub ups: Vec<u32>,
     /// Of restaurants, what a probability is made of, kept beside the counts that it follows from:
     /// (b + a T) / (C + b) and 1 / (C + b). Empty for dishes.
     pub shares: Vec<f32>,
@@ -25,20 +43,20 @@ pub struct Seats {
 
 impl Seats {
     /// Places that this many tokens pass, each.
-    pub fn new(topics: usize, tokens: &[u32]) -> Seats {
+    pub fn new(topics: usize, tokens: impl Iterator<Item = u32>) -> Seats {
         let mut seats = Seats { topics, ..Seats::default() };
         let mut end = 0u32;
-        seats.starts.reserve_exact(tokens.len() + 1);
-        for &tokens in tokens {
+        for tokens in tokens {
             seats.starts.push(end);
             end += tokens.min(topics as u32);
         }
+        let places = seats.starts.len();
         seats.starts.push(end);
         seats.topic = vec![0; end as usize];
         seats.customers = vec![0; end as usize];
         seats.tables = vec![0; end as usize];
-        seats.lengths = vec![0; tokens.len()];
-        for place in 0..tokens.len() {
+        seats.lengths = vec![0; places];
+        for place in 0..places {
             if seats.has_all(place as u32) {
                 let start = seats.starts[place] as usize;
                 seats.lengths[place] = topics as u16;
@@ -52,6 +70,12 @@ impl Seats {
     pub fn with_shares(mut self) -> Seats {
         self.shares = vec![1.0; self.topic.len()];
         self.inverses = vec![0.0; self.topic.len()];
+        self
+    }
+
+    /// The same with room for where tables' dishes came from.
+    pub fn with_ups(mut self) -> Seats {
+        self.ups = vec![0; self.topic.len()];
         self
     }
 
@@ -114,6 +138,9 @@ impl Seats {
         let at = slots.start + self.topic[slots.clone()].partition_point(|&other| usize::from(other) < topic);
         self.shift(at..slots.end, at + 1);
         (self.topic[at], self.customers[at], self.tables[at]) = (topic as u16, 0, 0);
+        if !self.ups.is_empty() {
+            self.ups[at] = 0;
+        }
         self.lengths[place as usize] += 1;
         at
     }
@@ -122,6 +149,9 @@ impl Seats {
         self.topic.copy_within(slots.clone(), to);
         self.customers.copy_within(slots.clone(), to);
         self.tables.copy_within(slots.clone(), to);
+        if !self.ups.is_empty() {
+            self.ups.copy_within(slots.clone(), to);
+        }
         if !self.shares.is_empty() {
             self.shares.copy_within(slots.clone(), to);
             self.inverses.copy_within(slots, to);
@@ -144,31 +174,48 @@ impl Seats {
         self.find(place, topic).map_or((0, 0), |slot| (self.customers[slot], self.tables[slot]))
     }
 
-    /// Adds to the counts of a topic; in between, counts may be negative: they wrap.
-    pub fn change(&mut self, place: u32, topic: usize, customers: i32, tables: i32) {
-        let slot = self.open(place, topic);
-        self.customers[slot] = self.customers[slot].wrapping_add_signed(customers);
-        self.tables[slot] = self.tables[slot].wrapping_add_signed(tables);
-        self.close(place, slot);
+    /// Tables of a topic whose dish came from the topic's own shorter context.
+    pub fn ups(&self, place: u32, topic: usize) -> u32 {
+        match self.find(place, topic) {
+            Some(slot) if !self.ups.is_empty() => self.ups[slot],
+            _ => 0,
+        }
     }
 
-    /// Takes another place's worth of counts: (topic, customers, tables) by topic, none of them 0.
-    pub fn rewrite(&mut self, place: u32, list: &[(u16, u32, u32)]) {
+    /// Takes another list for a place, by topic.
+    pub fn rewrite(&mut self, place: u32, list: &[Entry]) {
         let (start, end) = (self.starts[place as usize] as usize, self.starts[place as usize + 1] as usize);
         if self.slots(place).len() == self.topics {
             self.customers[start..end].fill(0);
             self.tables[start..end].fill(0);
-            for &(topic, customers, tables) in list {
-                (self.customers[start + usize::from(topic)], self.tables[start + usize::from(topic)]) =
-                    (customers, tables);
+            if !self.ups.is_empty() {
+                self.ups[start..end].fill(0);
             }
+            list.iter().for_each(|entry| self.set(start + usize::from(entry.topic), entry));
             return;
         }
         assert!(list.len() <= end - start, "more topics than tokens");
         self.lengths[place as usize] = list.len() as u16;
-        for (slot, &(topic, customers, tables)) in (start..).zip(list) {
-            (self.topic[slot], self.customers[slot], self.tables[slot]) = (topic, customers, tables);
+        (start..).zip(list).for_each(|(slot, entry)| self.set(slot, entry));
+    }
+
+    fn set(&mut self, slot: usize, entry: &Entry) {
+        self.topic[slot] = entry.topic;
+        (self.customers[slot], self.tables[slot]) = (entry.customers as u32, entry.tables as u32);
+        if !self.ups.is_empty() {
+            self.ups[slot] = entry.ups as u32;
         }
+    }
+
+    /// The list of a place, of those with customers or tables.
+    pub fn list(&self, place: u32) -> impl Iterator<Item = Entry> + '_ {
+        let entry = |slot: usize| Entry {
+            topic: self.topic[slot],
+            customers: i64::from(self.customers[slot]),
+            tables: i64::from(self.tables[slot]),
+            ups: self.ups.get(slot).map_or(0, |&ups| i64::from(ups)),
+        };
+        self.slots(place).map(entry).filter(Entry::is_there)
     }
 
     /// Takes the counts of `other`, which has the same places, into the space that is there.
@@ -177,13 +224,15 @@ impl Seats {
         self.topic.clone_from(&other.topic);
         self.customers.clone_from(&other.customers);
         self.tables.clone_from(&other.tables);
+        self.ups.clone_from(&other.ups);
         self.shares.clone_from(&other.shares);
         self.inverses.clone_from(&other.inverses);
     }
 
-    /// Bytes for each place and each slot.
+    /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.starts.len() * 4 + self.lengths.len() * 2 + self.topic.len() * 10
+        let of_slot = 10 + 4 * usize::from(!self.ups.is_empty()) + 8 * usize::from(!self.shares.is_empty());
+        self.starts.len() * 4 + self.lengths.len() * 2 + self.topic.len() * of_slot
     }
 }
 
@@ -197,16 +246,19 @@ mod tests {
         #[test]
         fn lists_are_what_a_map_is(changes in prop::collection::vec((0..4u32, 0..5usize, any::<bool>()), 1..300)) {
             // Place 0 and 1 have room for all five topics, the others for as many tokens as ever come.
-            let mut seats = Seats::new(5, &[9, 5, 4, 3]);
+            let mut seats = Seats::new(5, [9, 5, 4, 3].into_iter());
             let mut twin = BTreeMap::<(u32, usize), (u32, u32)>::new();
             for (place, topic, adds) in changes {
                 let held = twin.get(&(place, topic)).copied().unwrap_or((0, 0));
                 let topics = twin.keys().filter(|key| key.0 == place && **key != (place, topic)).count() as u32;
                 if adds && (place < 2 || topics < 5 - place) {
-                    seats.change(place, topic, 2, 1);
+                    let slot = seats.open(place, topic);
+                    (seats.customers[slot], seats.tables[slot]) = (held.0 + 2, held.1 + 1);
                     twin.insert((place, topic), (held.0 + 2, held.1 + 1));
                 } else if held.0 > 0 {
-                    seats.change(place, topic, -2, -1);
+                    let slot = seats.find(place, topic).unwrap();
+                    (seats.customers[slot], seats.tables[slot]) = (held.0 - 2, held.1 - 1);
+                    seats.close(place, slot);
                     twin.insert((place, topic), (held.0 - 2, held.1 - 1));
                     twin.retain(|_, counts| *counts != (0, 0));
                 }

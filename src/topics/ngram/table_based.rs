@@ -1,0 +1,682 @@
+//! The table-based sampler (Noji et al. 2013, section 4.2): all that sits at a table, and at the tables that its customers
+//! are, moves to another topic together, across documents.
+//!
+//! A table of dish w in the restaurant of context h and topic k has customers that are tokens, or tables of longer
+//! contexts. Down to its tokens that is a block S. With the block taken out of everything,
+//!
+//! ```text
+//! p(S -> k) ~ p_k(w | h')                                                       the table as a customer of its parent
+//!             prod_s prod_{i<t_s} (b + a (T_s + i)) / prod_{i<c_s} (b + C_s + i)   restaurants in which S has tables (eq. 12)
+//!             prod_j prod_{i<n_j(S)} (n_jk + alpha_k + i)                          documents (eq. 13)
+//! ```
+//!
+//! **Counts only.** No restaurant remembers who sits where, so it is drawn: given (c, t), from its exact conditional. A
+//! word at a time, from the longest contexts up, the customers of a dish and topic are seated at tables; each table then
+//! moves as a block, while everything above it is counts; and the tables, with whatever topic they have then, are the
+//! customers to be seated one context up. So every step is a Gibbs step on counts and a part of the seating.
+//!
+//! **Shards.** Only tokens of the own shard can move. By exchangeability they may be taken to have come after the others'
+//! customers; so going back from (c, t), each opened a table with probability R(n, m) ([`crate::restaurant::stirling`]),
+//! and those that did not have joined a table of own customers or one of others'. Blocks are tables of own tokens alone.
+//! That is exact given the others, but larger blocks are seldom of one shard alone, so that with many shards fewer move.
+//!
+//! **SWITCHING.** A block that goes from or to topic 0 turns the coins of its tokens. Their probability has no closed form;
+//! the paper approximates it. Here the approximation (each coin by its probability without the block's) is a proposal,
+//! and the turn is accepted or not by the Metropolis-Hastings rule: with W the product of the coins' probabilities, thrown
+//! one after another, and U that of their approximations, with min(1, W_new U_old / (W_old U_new)). Coins are lifted only
+//! where a turn is tried, which is for a share of [`TURNS`] of blocks; the others stay on their side.
+//!
+//! **HIERARCHICAL.** Blocks go down tables that went up; tables of topic 0 are none, being other topics'. The first table
+//! of a block draws its label anew.
+//!
+//! Cost: a token is in as many blocks as its context is long, and one more; a block costs K operations for each of its
+//! tokens, and for each of its tables those for the topics of the restaurant.
+
+use multiversion::multiversion;
+
+use super::counts::Form;
+use super::descent::Descent;
+use super::documents::{Alpha, Seating, ShardTokens};
+use super::rules::Rules;
+use super::token_based::settle;
+use crate::cluster::rng::Generator;
+use crate::math::draws::unit;
+use crate::math::ln;
+use crate::restaurant::merge::Change;
+use crate::restaurant::seating::{DEEPEST, Path};
+use crate::restaurant::tree::{NONE, Tree};
+
+/// A customer that is a token has this bit beside the token's number; others are tables.
+const TOKEN: u32 = 1 << 31;
+
+/// So many factors may be multiplied before the weights are scaled: none is below 1e-8.
+const BETWEEN_SCALES: u32 = 12;
+
+/// How often a block may go from or to topic 0, in SWITCHING.
+const TURNS: f64 = 0.5;
+
+/// A customer of a dish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Customer {
+    dish: u32,
+    topic: u16,
+    who: u32,
+}
+
+/// A table of own customers, which are a run of `members`.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    dish: u32,
+    topic: u16,
+    first: u32,
+    last: u32,
+    goes_up: bool,
+}
+
+/// What a block has at a dish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Node {
+    dish: u32,
+    tables: u32,
+    customers: u32,
+}
+
+/// A token of a block. In a block they are sorted by document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct BlockToken {
+    document: u32,
+    token: u32,
+    /// Where its context ends.
+    dish: u32,
+}
+
+/// A table with all that hangs on it.
+#[derive(Default)]
+struct Block {
+    tables: Vec<u32>,
+    nodes: Vec<Node>,
+    tokens: Vec<BlockToken>,
+    /// Of the coins, where they are lifted: what was done to the counts; p(no) / p(yes) of each without them; and ln of
+    /// the probability of what they showed.
+    journal: Vec<Change>,
+    odds: Vec<f64>,
+    shown_ln: f64,
+}
+
+/// Buffers of a sweep.
+pub struct TableSampler {
+    topics: usize,
+    descent: Descent,
+    /// Of the word at hand.
+    tables: Vec<Table>,
+    members: Vec<u32>,
+    /// Customers by the depth of their dish.
+    waiting: Vec<Vec<Customer>>,
+    block: Block,
+    seats: Seats,
+    weights: Vec<f64>,
+    alpha: Vec<f64>,
+}
+
+/// Buffers of seating.
+#[derive(Default)]
+struct Seats {
+    opens: Vec<bool>,
+    /// The table of each customer, counted from the first of the dish and topic; [`NONE`] at others' tables.
+    at: Vec<u32>,
+    sizes: Vec<u32>,
+}
+
+impl TableSampler {
+    pub fn new(form: Form, topics: usize, depth: usize) -> TableSampler {
+        TableSampler {
+            topics,
+            descent: Descent::new(form, topics, depth),
+            tables: vec![],
+            members: vec![],
+            waiting: vec![vec![]; depth + 1],
+            block: Block::default(),
+            seats: Seats::default(),
+            weights: vec![0.0; topics],
+            alpha: vec![],
+        }
+    }
+
+    /// Passes over a shard. `changed` is shown each dish that has changed.
+    pub fn sweep(
+        &mut self,
+        seating: &mut Seating<'_>,
+        shard: &mut ShardTokens,
+        alpha: &Alpha,
+        changed: &mut dyn FnMut(u32),
+        rng: &mut Generator,
+    ) {
+        self.alpha.clear();
+        let lanes = alpha.blocks.iter().flat_map(|block| block.0);
+        self.alpha.extend(lanes.take(self.topics).map(f64::from));
+        sweep_tables(self, seating, shard, alpha.strength, changed, rng);
+    }
+}
+
+/// Compiled for several instruction sets; one is chosen per sweep, so that everything below is inlined into it.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
+fn sweep_tables(
+    sampler: &mut TableSampler,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    strength: f64,
+    changed: &mut dyn FnMut(u32),
+    rng: &mut Generator,
+) {
+    let tree = seating.tree;
+    let mut changed = |dish| changed(dish);
+    let (mut leaf, mut token) = (0, 0);
+    while leaf < shard.leaves.len() {
+        let word = tree.outcomes[shard.leaves[leaf].0 as usize];
+        sampler.tables.clear();
+        sampler.members.clear();
+        while leaf < shard.leaves.len() && tree.outcomes[shard.leaves[leaf].0 as usize] == word {
+            token = sampler.wait(tree, shard, leaf, token);
+            leaf += 1;
+        }
+        for depth in (0..sampler.waiting.len()).rev() {
+            sampler.descent.forget();
+            sweep_level(sampler, seating, shard, strength, depth, &mut changed, rng);
+        }
+    }
+}
+
+impl TableSampler {
+    /// Makes the tokens of an n-gram wait as customers of their dishes; returns the token after them.
+    #[inline(always)]
+    fn wait(&mut self, tree: &Tree, shard: &ShardTokens, leaf: usize, token: usize) -> usize {
+        let (dish, tokens) = shard.leaves[leaf];
+        let whole = tree.depth_of(dish);
+        for token in token..token + tokens as usize {
+            let order = shard.orders.get(token).map_or(whole, |&order| usize::from(order));
+            let stop = (order..whole).fold(dish, |dish, _| tree.dishes[dish as usize].parent);
+            let topic = shard.topics[token];
+            self.waiting[order].push(Customer { dish: stop, topic, who: token as u32 | TOKEN });
+        }
+        token + tokens as usize
+    }
+}
+
+/// Seats the customers of one depth, moves each of their tables, and makes the tables wait one depth up.
+#[inline(always)]
+fn sweep_level(
+    sampler: &mut TableSampler,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    strength: f64,
+    depth: usize,
+    changed: &mut impl FnMut(u32),
+    rng: &mut Generator,
+) {
+    let mut customers = std::mem::take(&mut sampler.waiting[depth]);
+    customers.sort_unstable();
+    for of_dish in customers.chunk_by(|a, b| a.dish == b.dish) {
+        let dish = of_dish[0].dish;
+        let first = sampler.tables.len();
+        for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
+            sampler.seat(seating, of_topic, depth, rng);
+        }
+        if sampler.tables.len() == first {
+            continue;
+        }
+        sampler.approach(seating, dish, depth);
+        for table in first..sampler.tables.len() {
+            move_block(sampler, seating, shard, strength, table, depth, changed, rng);
+            let Table { topic, goes_up, .. } = sampler.tables[table];
+            let parent = seating.tree.dishes[dish as usize].parent;
+            if parent != NONE && goes_up {
+                sampler.waiting[depth - 1].push(Customer { dish: parent, topic, who: table as u32 });
+            }
+        }
+    }
+    customers.clear();
+    sampler.waiting[depth] = customers;
+}
+
+impl TableSampler {
+    /// Seats own customers of one dish and topic, given its counts, and adds the tables that are theirs alone.
+    #[inline(always)]
+    fn seat(&mut self, seating: &mut Seating<'_>, own: &[Customer], depth: usize, rng: &mut Generator) {
+        let Customer { dish, topic, .. } = own[0];
+        let slot = seating.counts.dishes.find(dish, usize::from(topic)).expect("own customers are counted");
+        let (customers, tables) = (seating.counts.dishes.customers[slot], seating.counts.dishes.tables[slot]);
+        let labels = seating.rules.has_labels(usize::from(topic));
+        let mut ups = if labels { seating.counts.dishes.ups[slot] } else { tables };
+        let a = seating.rules.parameters.discounts[depth];
+        let alone = &mut seating.rules.alone[depth];
+        let Seats { opens, at, sizes } = &mut self.seats;
+
+        // Back to before the first of them came.
+        opens.clear();
+        let (mut n, mut m) = (customers, tables);
+        for _ in own {
+            let opened = match m {
+                _ if m == n => true,
+                1 => false,
+                _ => unit(rng) < alone.probability(n, m),
+            };
+            opens.push(opened);
+            n -= 1;
+            m -= u32::from(opened);
+        }
+        // And forward again: whoever did not open a table joined one, by its size less the discount.
+        let mut with_others = f64::from(n) - a * f64::from(m);
+        at.clear();
+        sizes.clear();
+        let mut at_own = 0u32;
+        for &opened in opens.iter().rev() {
+            if opened {
+                at.push(sizes.len() as u32);
+                sizes.push(1);
+                at_own += 1;
+                continue;
+            }
+            let with_own = f64::from(at_own) - a * sizes.len() as f64;
+            if unit(rng) * (with_others + with_own) < with_others {
+                with_others += 1.0;
+                at.push(NONE);
+            } else {
+                let table = join(sizes, a, with_own, rng);
+                sizes[table] += 1;
+                at_own += 1;
+                at.push(table as u32);
+            }
+        }
+        let first = self.tables.len();
+        let mut place = self.members.len() as u32;
+        let mut left = tables;
+        for &size in sizes.iter() {
+            // Labels are spread evenly over tables, others' among them.
+            let goes_up = !labels || unit(rng) * f64::from(left) < f64::from(ups);
+            ups -= u32::from(goes_up);
+            left -= 1;
+            self.tables.push(Table { dish, topic, first: place, last: place, goes_up });
+            place += size;
+        }
+        self.members.resize(place as usize, 0);
+        for (customer, &at) in own.iter().zip(at.iter()).filter(|(_, at)| **at != NONE) {
+            let table = &mut self.tables[first + at as usize];
+            self.members[table.last as usize] = customer.who;
+            table.last += 1;
+        }
+    }
+
+    /// Goes to where the tables of a dish are customers.
+    #[inline(always)]
+    fn approach(&mut self, seating: &Seating<'_>, dish: u32, depth: usize) {
+        let Seating { tree, counts, rules } = seating;
+        if rules.form == Form::Hierarchical {
+            self.descent.go_to(tree, counts, rules, dish);
+        } else if depth > 0 {
+            self.descent.go_to(tree, counts, rules, tree.dishes[dish as usize].parent);
+        }
+    }
+
+    /// Collects the block of a table.
+    #[inline(always)]
+    fn collect(&mut self, shard: &ShardTokens, table: usize) {
+        let Block { tables, nodes, tokens, .. } = &mut self.block;
+        tables.clear();
+        nodes.clear();
+        tokens.clear();
+        tables.push(table as u32);
+        let mut next = 0;
+        while next < tables.len() {
+            let Table { dish, first, last, .. } = self.tables[tables[next] as usize];
+            next += 1;
+            nodes.push(Node { dish, tables: 1, customers: last - first });
+            for &member in &self.members[first as usize..last as usize] {
+                let token = member & !TOKEN;
+                match member & TOKEN {
+                    0 => tables.push(member),
+                    _ => tokens.push(BlockToken { document: shard.documents[token as usize], token, dish }),
+                }
+            }
+        }
+        if nodes.len() > 2 {
+            nodes[1..].sort_unstable(); // the first table's dish stays first
+            nodes.dedup_by(|next, node| {
+                let is_same = next.dish == node.dish;
+                if is_same {
+                    node.tables += next.tables;
+                    node.customers += next.customers;
+                }
+                is_same
+            });
+        }
+        if tokens.len() > 1 {
+            tokens.sort_unstable();
+        }
+    }
+}
+
+/// One of own tables, by its size less the discount; `sum` is that of all.
+#[inline(always)]
+fn join(sizes: &[u32], a: f64, sum: f64, rng: &mut Generator) -> usize {
+    let mut lot = unit(rng) * sum;
+    for (table, &size) in sizes.iter().enumerate() {
+        lot -= f64::from(size) - a;
+        if lot < 0.0 {
+            return table;
+        }
+    }
+    sizes.len() - 1
+}
+
+/// Draws a topic for the block of a table.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // what a sweep has, and where it is
+fn move_block(
+    sampler: &mut TableSampler,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    strength: f64,
+    table: usize,
+    depth: usize,
+    changed: &mut impl FnMut(u32),
+    rng: &mut Generator,
+) {
+    let Table { topic, goes_up, .. } = sampler.tables[table];
+    let old = usize::from(topic);
+    let is_switching = seating.rules.form == Form::Switching;
+    let tries_turn = is_switching && unit(rng) < TURNS;
+    if is_switching && old == 0 && !tries_turn {
+        return; // there is one global topic
+    }
+    sampler.collect(shard, table);
+    leave_parent(&mut sampler.descent, seating, old, goes_up, depth, changed, rng);
+    change_block(&sampler.block, seating, shard, old, sampler.topics, goes_up, -1);
+    sampler.block.odds.clear();
+    if tries_turn {
+        sampler.block.lift_coins(seating, old > 0, rng);
+    }
+    sampler.weigh(seating, shard, strength, depth);
+    let mut new = choose(&sampler.weights, rng);
+    if tries_turn && !sampler.block.lay_coins(seating, old > 0, new > 0, rng) {
+        new = old;
+    }
+    change_block(&sampler.block, seating, shard, new, sampler.topics, false, 1);
+    if new != old {
+        sampler.block.nodes.iter().for_each(|node| changed(node.dish));
+        sampler.block.tables.iter().for_each(|&table| sampler.tables[table as usize].topic = new as u16);
+        sampler.block.tokens.iter().for_each(|moved| shard.topics[moved.token as usize] = new as u16);
+    }
+    sampler.tables[table].goes_up = join_parent(&mut sampler.descent, seating, new, depth, changed, rng);
+}
+
+/// Takes the first table of a block away from where it is a customer.
+#[inline(always)]
+fn leave_parent(
+    descent: &mut Descent,
+    seating: &mut Seating<'_>,
+    topic: usize,
+    goes_up: bool,
+    depth: usize,
+    changed: &mut impl FnMut(u32),
+    rng: &mut Generator,
+) {
+    let Seating { counts, rules, .. } = seating;
+    if rules.has_labels(topic) {
+        changed(descent.path.dish(depth));
+        if rules.unlabel(counts, descent, depth, goes_up, changed, rng) && depth > 0 {
+            rules.remove(counts, descent, topic, depth - 1, changed, rng);
+        }
+        descent.refresh_coin(counts, rules);
+        descent.descend(counts, rules, 0);
+    } else if depth > 0 {
+        let touched = rules.remove(counts, descent, topic, depth - 1, changed, rng);
+        settle(descent, counts, rules, topic, touched);
+    }
+}
+
+/// Makes the first table of a block a customer in its new topic; returns whether it goes up.
+#[inline(always)]
+fn join_parent(
+    descent: &mut Descent,
+    seating: &mut Seating<'_>,
+    topic: usize,
+    depth: usize,
+    changed: &mut impl FnMut(u32),
+    rng: &mut Generator,
+) -> bool {
+    let Seating { counts, rules, .. } = seating;
+    let mut goes_up = true;
+    if rules.has_labels(topic) {
+        changed(descent.path.dish(depth));
+        let (up, across) = (descent.up(rules, topic, depth), descent.across(topic, depth));
+        goes_up = rules.label(counts, descent, topic, depth, up, across, changed, rng);
+        if goes_up && depth > 0 {
+            rules.add(counts, descent, topic, depth - 1, changed, rng);
+        }
+        descent.refresh_coin(counts, rules);
+        descent.descend(counts, rules, 0);
+    } else if depth > 0 {
+        let touched = rules.add(counts, descent, topic, depth - 1, changed, rng);
+        settle(descent, counts, rules, topic, touched);
+    }
+    goes_up
+}
+
+/// Puts a block into a topic, or takes it out: in its restaurants and documents. `first_up`: whether the first table
+/// counts among those that went up; those below it always do.
+#[inline(always)]
+fn change_block(
+    block: &Block,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    topic: usize,
+    topics: usize,
+    first_up: bool,
+    sign: i32,
+) {
+    let Seating { tree, counts, rules } = seating;
+    let labels = rules.has_labels(topic);
+    for (place, node) in block.nodes.iter().enumerate() {
+        let hall = tree.dishes[node.dish as usize].restaurant;
+        let (customers, tables) = (sign * node.customers as i32, sign * node.tables as i32);
+        let slot = counts.dishes.open(node.dish, topic);
+        let dishes = &mut counts.dishes;
+        dishes.customers[slot] = dishes.customers[slot].wrapping_add_signed(customers);
+        dishes.tables[slot] = dishes.tables[slot].wrapping_add_signed(tables);
+        if labels && (place > 0 || first_up) {
+            dishes.ups[slot] = dishes.ups[slot].wrapping_add_signed(tables);
+        }
+        dishes.close(node.dish, slot);
+        let room = counts.restaurants.open(hall, topic);
+        let rooms = &mut counts.restaurants;
+        rooms.customers[room] = rooms.customers[room].wrapping_add_signed(customers);
+        rooms.tables[room] = rooms.tables[room].wrapping_add_signed(tables);
+        rules.prepare_one(counts, tree.depth_of(node.dish), room);
+        counts.restaurants.close(hall, room);
+    }
+    let has_topic = topic > 0 || !rules.form.has_global();
+    for &BlockToken { document, .. } in &block.tokens {
+        let count = &mut shard.counts[document as usize * topics + topic];
+        *count = count.wrapping_add_signed(sign);
+        if has_topic {
+            let with_topic = &mut shard.with_topic[document as usize];
+            *with_topic = with_topic.wrapping_add_signed(sign);
+        }
+    }
+}
+
+impl TableSampler {
+    /// The weight of every topic for the block, which is taken out.
+    #[inline(always)]
+    fn weigh(&mut self, seating: &Seating<'_>, shard: &ShardTokens, strength: f64, depth: usize) {
+        let rules = &seating.rules;
+        let weights = &mut self.weights;
+        weigh_customer(&self.descent, rules, depth, weights);
+        let mut factors = 0;
+        for node in &self.block.nodes {
+            weigh_restaurant(seating, node, weights, &mut factors);
+        }
+        let is_switching = rules.form == Form::Switching;
+        let mut before = (NONE, 0);
+        let mut odds = self.block.odds.iter();
+        for &BlockToken { document, .. } in &self.block.tokens {
+            before = if before.0 == document { (document, before.1 + 1) } else { (document, 0) };
+            let more = f64::from(before.1);
+            let in_document = &shard.counts[document as usize * self.topics..][..self.topics];
+            let whole = 1.0 / (f64::from(shard.with_topic[document as usize]) + strength + more);
+            let global = weights[0];
+            for ((weight, &count), alpha) in weights.iter_mut().zip(in_document).zip(&self.alpha) {
+                *weight *= (f64::from(count) + alpha + more) * whole;
+            }
+            if is_switching {
+                weights[0] = odds.next().map_or(0.0, |odds| global * odds);
+            }
+            rescale(weights, &mut factors);
+        }
+    }
+}
+
+/// p_k(w | h') of every topic, where the first table of a block is a customer; all the same below the root.
+#[inline(always)]
+fn weigh_customer(descent: &Descent, rules: &Rules, depth: usize, weights: &mut [f64]) {
+    match depth {
+        0 => weights.fill(rules.base),
+        _ => {
+            let lanes = descent.vector(depth - 1).iter().flat_map(|block| block.0.iter());
+            weights.iter_mut().zip(lanes).for_each(|(weight, &p)| *weight = f64::from(p));
+        }
+    }
+    if rules.form == Form::Hierarchical {
+        let (yes, more) = (descent.sides[1][depth], descent.across(1, depth));
+        weights.iter_mut().for_each(|weight| *weight = *weight * yes + more);
+    }
+}
+
+/// What a restaurant with tables of the block says to every topic (eq. 12), relative to one that nobody is in.
+#[inline(always)]
+fn weigh_restaurant(seating: &Seating<'_>, node: &Node, weights: &mut [f64], factors: &mut u32) {
+    let Seating { tree, counts, rules } = seating;
+    let depth = tree.depth_of(node.dish);
+    let (a, b) = (rules.parameters.discounts[depth], rules.parameters.strengths[depth]);
+    let (seats, hall) = (&counts.restaurants, tree.dishes[node.dish as usize].restaurant);
+    let rooms = seats.slots(hall);
+    if seats.is_full(hall) {
+        let (customers, tables) = (&seats.customers[rooms.clone()], &seats.tables[rooms]);
+        for i in 0..node.customers {
+            let more = f64::from(i);
+            if i < node.tables {
+                let empty = (b + more) / (b + a * more);
+                for ((weight, &c), &t) in weights.iter_mut().zip(customers).zip(tables) {
+                    *weight *= (b + a * (f64::from(t) + more)) / (b + f64::from(c) + more) * empty;
+                }
+            } else {
+                for (weight, &c) in weights.iter_mut().zip(customers) {
+                    *weight *= (b + more) / (b + f64::from(c) + more);
+                }
+            }
+            rescale(weights, factors);
+        }
+        return;
+    }
+    for room in rooms {
+        let (c, t) = (f64::from(seats.customers[room]), f64::from(seats.tables[room]));
+        let mut factor = 1.0;
+        for i in 0..node.customers {
+            let more = f64::from(i);
+            factor *= (b + more) / (b + c + more);
+            if i < node.tables {
+                factor *= (b + a * (t + more)) / (b + a * more);
+            }
+        }
+        weights[seats.topic(room)] *= factor;
+    }
+    rescale(weights, factors);
+}
+
+/// Notes that weights were multiplied, and now and then scales them, so that the largest is 1. What is hopelessly small
+/// becomes 0.
+#[inline(always)]
+fn rescale(weights: &mut [f64], factors: &mut u32) {
+    *factors += 1;
+    if *factors < BETWEEN_SCALES {
+        return;
+    }
+    *factors = 0;
+    let largest = weights.iter().fold(0.0f64, |largest, &weight| largest.max(weight));
+    let scale = 1.0 / largest;
+    for weight in weights {
+        *weight = if *weight * scale < 1e-90 { 0.0 } else { *weight * scale };
+    }
+}
+
+/// A draw by weight.
+#[inline(always)]
+fn choose(weights: &[f64], rng: &mut Generator) -> usize {
+    let sum: f64 = weights.iter().sum();
+    let mut lot = unit(rng) * sum;
+    let mut last = 0;
+    for (topic, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+        last = topic;
+        lot -= weight;
+        if lot < 0.0 {
+            break;
+        }
+    }
+    last
+}
+
+impl Block {
+    /// Takes the coins of the block's tokens away, which show `yes`, and notes their odds without them.
+    fn lift_coins(&mut self, seating: &mut Seating<'_>, yes: bool, rng: &mut Generator) {
+        let Seating { tree, counts, rules } = seating;
+        let (house, coins, journal) = (&mut rules.coins, &mut counts.coins, &mut self.journal);
+        let (mut coin, mut probabilities) = (Path::default(), [0.0; DEEPEST + 1]);
+        journal.clear();
+        self.shown_ln = 0.0;
+        for token in &self.tokens {
+            let depth = side_path(tree, token.dish, yes, &mut coin);
+            house.remove(coins, &coin, depth, &mut |dish, _| journal.push(Change { dish, tables: -1, tokens: 0 }), rng);
+            journal.push(Change { dish: coin.dish(depth), tables: 0, tokens: -1 });
+            house.probabilities(coins, &coin, &mut probabilities);
+            self.shown_ln += ln(probabilities[depth]);
+        }
+        for token in &self.tokens {
+            let depth = side_path(tree, token.dish, true, &mut coin);
+            house.probabilities(coins, &coin, &mut probabilities);
+            self.odds.push((1.0 - probabilities[depth]) / probabilities[depth]);
+        }
+    }
+
+    /// Lays coins that were lifted: as they were, or turned, where that is accepted. Returns whether they show `new`.
+    fn lay_coins(&mut self, seating: &mut Seating<'_>, old: bool, new: bool, rng: &mut Generator) -> bool {
+        let Seating { tree, counts, rules } = seating;
+        let (house, coins, journal) = (&mut rules.coins, &mut counts.coins, &mut self.journal);
+        let mut is_accepted = true;
+        if new != old {
+            let (mut coin, mut probabilities) = (Path::default(), [0.0; DEEPEST + 1]);
+            let mut ratio_ln = -self.shown_ln;
+            for (token, odds) in self.tokens.iter().zip(&self.odds) {
+                let depth = side_path(tree, token.dish, new, &mut coin);
+                house.probabilities(coins, &coin, &mut probabilities);
+                ratio_ln += ln(if new { odds * probabilities[depth] } else { probabilities[depth] / odds });
+                let mut note = |dish, _| journal.push(Change { dish, tables: 1, tokens: 0 });
+                house.add(coins, &coin, depth, &probabilities, &mut note, rng);
+                journal.push(Change { dish: coin.dish(depth), tables: 0, tokens: 1 });
+            }
+            is_accepted = ratio_ln >= 0.0 || ln(1.0 - unit(rng)) < ratio_ln;
+        }
+        if new == old || !is_accepted {
+            for change in journal.iter().rev() {
+                coins.change(Change { dish: change.dish, tables: -change.tables, tokens: -change.tokens });
+            }
+        }
+        is_accepted
+    }
+}
+
+/// The path of one side of the coin of a dish's context; returns its depth.
+fn side_path(tree: &Tree, dish: u32, yes: bool, coin: &mut Path) -> usize {
+    coin.find(tree, dish);
+    coin.map(|restaurant| 2 * restaurant + u32::from(yes));
+    coin.depth()
+}
