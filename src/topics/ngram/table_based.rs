@@ -512,11 +512,14 @@ impl TableSampler {
         let rules = &seating.rules;
         let weights = &mut self.weights;
         weigh_customer(&self.descent, rules, depth, weights);
+        let is_switching = rules.form == Form::Switching;
+        if is_switching && self.block.odds.is_empty() {
+            weights[0] = 0.0; // from the start, so that nothing is measured against it
+        }
         let mut factors = 0;
         for node in &self.block.nodes {
             weigh_restaurant(seating, node, weights, &mut factors);
         }
-        let is_switching = rules.form == Form::Switching;
         let mut before = (NONE, 0);
         let mut odds = self.block.odds.iter();
         for &BlockToken { document, .. } in &self.block.tokens {
