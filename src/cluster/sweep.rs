@@ -229,7 +229,7 @@ pub fn train<M: Model>(
             round.checkpointed = result.is_ok();
             round.checkpoint_error = result.err();
         }
-        control.heartbeat.synchronised(sweep, round.sweep_seconds);
+        control.heartbeat.synchronised(sweep);
         round.seconds = began.elapsed().as_secs_f64();
         if worker.index() == 0 {
             tell(&driver.model, &round);
@@ -332,7 +332,7 @@ impl<'a, M: Model> Driver<'a, M> {
             self.control.heartbeat.progressed();
         }
         let sweep_seconds = began.elapsed().as_secs_f64();
-        self.control.heartbeat.waits();
+        self.control.heartbeat.waits(sweep_seconds);
         self.synchronise(worker);
         let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
         Report {

@@ -100,9 +100,9 @@ impl Watcher {
     /// What is known of every round.
     pub fn metrics(&self, round: &Round) -> Value {
         json!({
-            "sweep": round.sweep, "seconds": round.seconds, "tokens_per_second": round.tokens as f64 / round.seconds,
-            "sweep_seconds": round.sweep_seconds, "sync_seconds": round.sync_seconds, "sync_bytes": round.sync_bytes,
-            "learn_seconds": round.learn_seconds, "checkpointed": round.checkpointed,
+            "sweep": round.sweep, "sweeps": round.sweeps, "tokens": round.tokens, "seconds": round.seconds,
+            "tokens_per_second": round.tokens as f64 / round.seconds, "sweep_seconds": round.sweep_seconds, "sync_seconds": round.sync_seconds,
+            "sync_bytes": round.sync_bytes, "learn_seconds": round.learn_seconds, "checkpointed": round.checkpointed,
         })
     }
 
