@@ -34,7 +34,9 @@ impl Status {
             State::Failed => format!("failed: {}", manifest.error.as_deref().unwrap_or("no reason given")),
         };
         let mut text = format!("{}: {} job, {state}\n", self.run.display(), manifest.kind);
-        text += &format!("workers: {} in {} processes\n", manifest.workers, manifest.processes);
+        let processes =
+            if manifest.processes == 1 { "1 process" } else { &format!("{} processes", manifest.processes) };
+        text += &format!("workers: {} in {processes}\n", manifest.workers);
         let elapsed = if is_active { now().saturating_sub(manifest.started) as f64 } else { manifest.seconds };
         text += &format!("time: {elapsed:.1} s\n");
         text += &self.figures(manifest.processes).unwrap_or_default();
