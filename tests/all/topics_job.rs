@@ -96,6 +96,14 @@ fn threads_and_processes_give_the_same_model() {
         let best = words.lines().map(|line| line.matches(&own).count()).max();
         assert!(best >= Some(8), "theme {theme}: {words}");
     }
+    // The page shows every topic with its words as bars and the documents that have most of it.
+    let page = std::fs::read_to_string(folder.path().join("threads-1/report/index.html")).unwrap();
+    let topics: Vec<&str> = page.split("<article>").skip(1).collect();
+    assert_eq!(topics.len(), 8);
+    for topic in topics {
+        assert!(topic.matches("class=\"bar\"").count() == 12 && topic.contains(" %, \u{3b1} "), "{topic}");
+        assert!(topic.contains("<p class=\"small\">d") && topic.contains(" %)"), "{topic}");
+    }
     let summary: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("threads-1/report/summary.json")).unwrap()).unwrap();
     for key in [
@@ -637,6 +645,12 @@ fn odd_corpora_give_a_clear_message_or_a_sensible_result() {
     let (code, _, stderr) = job(&(doc(1, "a b a b") + &doc(2, "a a a c")), "test = ['test.txt']");
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("(3 words, 3 unknown)"), "{stderr}");
+    let _ = Command::new("mkfifo").arg(folder.path().join("pipe")).status();
+    for (file, code_of, said) in [("-", 2, "standard input cannot be"), ("pipe", 3, "a pipe or device cannot be")] {
+        let (code, _, stderr) = job(&doc(1, "a b"), &format!("test = ['{file}']"));
+        assert_eq!(code, code_of, "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+    }
     let (code, _, stderr) = job("no header\n", "");
     assert_eq!(code, 3, "{stderr}");
     let (code, _, stderr) = job(&doc(1, "a"), "[model]\ntopics = 0");
