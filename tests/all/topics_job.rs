@@ -3,14 +3,14 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{finish, folder, free_addresses, real_data, run, sawmill, wait_until, write};
+use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, wait_until, write};
 
 /// Documents about four things, each with its own words and some common ones.
 fn corpus(documents: u64, words: u64) -> String {
@@ -39,15 +39,14 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 const SHORT: &str =
     "[model]\ntopics = 8\n[sampler]\nsweeps = 30\nsync_every = 2\n[evaluation]\nevery = 10\n[checkpoint]\nevery = 4\n";
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Child {
+fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
     let mut command = sawmill();
     command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
+    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
-fn end(child: Child) -> (i32, String) {
-    let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
-    (code, stderr)
+fn end(child: Running) -> (i32, String) {
+    child.end()
 }
 
 fn model(out: &Path) -> Vec<u8> {
@@ -121,7 +120,7 @@ fn threads_and_processes_give_the_same_model() {
 }
 
 /// Starts a job as one process, or as two.
-fn start_several(job: &Path, out: &Path, processes: usize, more: &[&str]) -> Vec<Child> {
+fn start_several(job: &Path, out: &Path, processes: usize, more: &[&str]) -> Vec<Running> {
     if processes == 1 {
         return vec![start(job, out, more)];
     }
@@ -217,7 +216,7 @@ fn launch_brings_a_job_through_a_killed_process() {
         "--progress",
         "none",
     ]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Running::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     wait_until("a checkpoint", || {
         out.join("checkpoints/latest.json").exists() && out.join("processes/1.json").exists()
     });
@@ -313,7 +312,7 @@ fn two_hosts_give_the_same_model() {
             "2",
         ]);
         command.env("SAWMILL_SECRET", "s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("ip starts")
+        Running::spawn(&mut command)
     });
     for (code, stderr) in children.map(end) {
         assert_eq!(code, 0, "{stderr}");
@@ -340,7 +339,7 @@ fn a_panic_of_one_worker_ends_the_process_with_its_cause() {
     let this = "topics_job::a_panic_of_one_worker_ends_the_process_with_its_cause";
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", this, "--nocapture"]).env(CHILD, "1").stdout(Stdio::null()).stderr(Stdio::piped());
-    let (code, stderr) = end(command.spawn().expect("this program starts"));
+    let (code, stderr) = end(Running::spawn(&mut command));
     assert_eq!(code, 70, "{stderr}");
     assert!(stderr.contains("worker 1 has had enough"), "{stderr}");
 }
@@ -353,7 +352,7 @@ fn when_launch_itself_is_killed_its_processes_stop_with_a_checkpoint() {
     let out = folder.path().join("out");
     let mut command = sawmill();
     command.args(["launch", "-n", "2", "--", "run"]).arg(&job).args(["--workers", "1"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = Running::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
     wait_until("some sweeps", || swept(&out) > 5);
     child.kill().unwrap();
     child.wait().unwrap();
