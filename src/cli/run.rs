@@ -68,10 +68,14 @@ impl Run {
             stall_after: self.cluster.stall_after(),
             cluster,
             progress: self.progress,
+            is_stopped: false,
             watch: self.watch,
             record,
         };
-        let result = plan.run(&mut session);
+        let result = match plan.run(&mut session) {
+            Ok(exit::DONE) if session.is_stopped => Ok(exit::RESUME),
+            result => result,
+        };
         match (&result, &mut session.record) {
             (Err(error), Some(record)) => record.failed(error)?,
             (Ok(exit::RESUME), _) => {}

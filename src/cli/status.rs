@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::print;
+use crate::cluster::checkpoint;
 use crate::cluster::heartbeat::{self, Sign};
 use crate::error::{Result, exit};
 use crate::job::manifest::{Manifest, State, now};
@@ -33,10 +34,12 @@ impl Status {
             State::Failed => format!("failed: {}", manifest.error.as_deref().unwrap_or("no reason given")),
         };
         let mut text = format!("{}: {} job, {state}\n", self.run.display(), manifest.kind);
-        text += &format!("workers: {} in {} processes\n", manifest.workers, manifest.processes);
+        let processes =
+            if manifest.processes == 1 { "1 process" } else { &format!("{} processes", manifest.processes) };
+        text += &format!("workers: {} in {processes}\n", manifest.workers);
         let elapsed = if is_active { now().saturating_sub(manifest.started) as f64 } else { manifest.seconds };
         text += &format!("time: {elapsed:.1} s\n");
-        text += &self.figures().unwrap_or_default();
+        text += &self.figures(manifest.processes).unwrap_or_default();
         let report = self.run.join("report").join("index.html");
         if report.exists() {
             text += &format!("report: {}\n", report.display());
@@ -46,7 +49,7 @@ impl Status {
     }
 
     /// The last line of the metrics.
-    fn figures(&self) -> Option<String> {
+    fn figures(&self, processes: usize) -> Option<String> {
         let metrics = std::fs::read_to_string(self.run.join("metrics.jsonl")).ok()?;
         let last: Value = serde_json::from_str(metrics.lines().last()?).ok()?;
         if let (Some(done), Some(all)) = (last["bytes"].as_f64(), last["bytes_total"].as_f64()) {
@@ -56,40 +59,60 @@ impl Status {
             return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
         }
         if last["sweep"].is_u64() {
-            return self.sweeps(&metrics);
+            return self.sweeps(&metrics, processes);
         }
         Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
     }
 
     /// How far training has come, from the metrics of its rounds.
-    fn sweeps(&self, metrics: &str) -> Option<String> {
+    fn sweeps(&self, metrics: &str, processes: usize) -> Option<String> {
         let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let sum = |name: &str| rounds.iter().filter_map(|round| round[name].as_f64()).sum::<f64>();
-        let (last, job) = (rounds.last()?, std::fs::read_to_string(self.run.join("job.toml")).ok()?);
-        let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()?;
-        let sweep = last["sweep"].as_u64()?;
-        let left = sum("seconds") / rounds.len() as f64 * (all as u64).saturating_sub(sweep) as f64;
-        let share = 100.0 * sum("sync_seconds") / (sum("sync_seconds") + sum("sweep_seconds")).max(1e-9);
+        let job = std::fs::read_to_string(self.run.join("job.toml")).ok()?;
+        let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()? as u64;
+        let sweep = rounds.last()?["sweep"].as_u64()?;
+        let left = sum(&rounds, "seconds") / sum(&rounds, "sweeps").max(1.0) * all.saturating_sub(sweep) as f64;
+        let (sweeping, merging) = (sum(&rounds, "sweep_seconds"), sum(&rounds, "sync_seconds"));
+        let late = &rounds[rounds.len().saturating_sub(10)..];
+        let seconds = sum(late, "sweep_seconds") + sum(late, "sync_seconds");
         let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
         text += &format!(
-            "speed: {:.0} words per second; synchronisation {share:.1} %\n",
-            last["tokens_per_second"].as_f64()?
+            "speed: {:.0} words per second; synchronisation {:.1} %\n",
+            sum(late, "tokens") / seconds.max(1e-9),
+            100.0 * merging / (merging + sweeping).max(1e-9)
         );
-        if let Some(perplexity) = rounds.iter().rev().find_map(|round| round["perplexity"].as_f64()) {
-            text += &format!("test perplexity: {perplexity:.2}\n");
+        if let Some(round) = rounds.iter().rev().find(|round| round["perplexity"].is_number()) {
+            text += &format!("test perplexity: {:.2} after sweep {}\n", round["perplexity"].as_f64()?, round["sweep"]);
         }
-        if let Some(round) = rounds.iter().rev().find(|round| round["checkpointed"] == true) {
-            text += &format!("last checkpoint: sweep {}\n", round["sweep"]);
-        }
-        let signs: Vec<Sign> = (0..).map_while(|process| heartbeat::read(&self.run, process)).collect();
-        if let Some(slowest) =
-            signs.iter().max_by(|a, b| a.sweep_seconds.total_cmp(&b.sweep_seconds)).filter(|_| signs.len() > 1)
-        {
-            text += &format!(
-                "slowest: process {} ({:.3} s of sweeping in its last round)\n",
-                slowest.process, slowest.sweep_seconds
-            );
-        }
+        text += &self.last_checkpoint();
+        text += &self.slowest(processes).unwrap_or_default();
         Some(text)
     }
+
+    fn last_checkpoint(&self) -> String {
+        match checkpoint::last(&self.run.join("checkpoints")) {
+            Some((sweep, when)) => {
+                let ago = when.elapsed().map_or(0, |elapsed| elapsed.as_secs());
+                format!("last checkpoint: sweep {sweep}, {ago} s ago\n")
+            }
+            None => "last checkpoint: none yet\n".to_string(),
+        }
+    }
+
+    /// The process that the others wait for, where there are several.
+    fn slowest(&self, processes: usize) -> Option<String> {
+        let signs: Vec<Sign> = (0..processes).filter_map(|process| heartbeat::read(&self.run, process)).collect();
+        let by_seconds = |a: &&Sign, b: &&Sign| a.sweep_seconds.total_cmp(&b.sweep_seconds);
+        let (slowest, fastest) = (signs.iter().max_by(by_seconds)?, signs.iter().min_by(by_seconds)?);
+        (signs.len() > 1).then(|| {
+            format!(
+                "slowest: process {}, {:.3} s of sweeping in a round; the fastest, process {}, {:.3} s\n",
+                slowest.process, slowest.sweep_seconds, fastest.process, fastest.sweep_seconds
+            )
+        })
+    }
+}
+
+/// The sum of a figure over rounds.
+fn sum(rounds: &[Value], name: &str) -> f64 {
+    rounds.iter().filter_map(|round| round[name].as_f64()).sum()
 }

@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,13 @@ const PREVIOUS: &str = "previous.json";
 pub struct Checkpoints {
     folder: PathBuf,
     fingerprint: [u8; 32],
+}
+
+/// The sweep of the last checkpoint below `folder`, whichever job it is of, and when it was made; for people.
+pub fn last(folder: &Path) -> Option<(u64, SystemTime)> {
+    let path = folder.join(LATEST);
+    let manifest: Manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    Some((manifest.sweep, fs::metadata(&path).ok()?.modified().ok()?))
 }
 
 /// A part, as the manifest names it.

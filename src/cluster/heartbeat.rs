@@ -1,9 +1,10 @@
 //! Signs of life: each process says in the run folder how far it is, and notices when it waits for one that is stuck.
 //!
 //! timely ends a process when a connection breaks, but a peer that is alive and does nothing (stopped, deadlocked, lost
-//! in one shard) would be waited for without end. Every process therefore writes `processes/I.json` every second. One
-//! that has waited in a synchronisation for longer than `stall_after` looks which of the others have made no progress
-//! for as long, names them and ends, so that the job can be started again from its last checkpoint.
+//! in one shard) would be waited for without end. Every process therefore writes `processes/I.json` twice a second. One
+//! that has waited in a synchronisation for longer than `stall_after` looks for others that have been silent for as long,
+//! or at work without getting anywhere, names them and ends, so that the job can be started again from its last
+//! checkpoint. One that is waiting too is not to blame.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +21,26 @@ pub struct Sign {
     pub process: usize,
     pub process_id: u32,
     pub sweep: u64,
-    /// Milliseconds since 1970 at which a worker last finished something.
+    /// Milliseconds since 1970 at which this was written.
+    pub written: u64,
+    /// Likewise, at which a worker last finished something.
     pub progress: u64,
     /// Since when a worker waits for others, or 0.
     pub waiting: u64,
-    /// Seconds of the last round that went into sweeping.
+    /// Seconds of a round that its slowest worker sweeps: a mean in which the last rounds count most.
     pub sweep_seconds: f64,
+}
+
+impl Sign {
+    /// Whether the others wait for this process without end, as far as can be said at `now`.
+    fn is_stuck(&self, now: u64, limit: u64) -> bool {
+        let is_silent = now.saturating_sub(self.written) >= limit;
+        is_silent || (self.waiting == 0 && self.is_idle(now, limit))
+    }
+
+    fn is_idle(&self, now: u64, limit: u64) -> bool {
+        now.saturating_sub(self.progress) >= limit
+    }
 }
 
 /// Shared by the workers of a process, which set it, and the thread that writes it down.
@@ -34,7 +49,9 @@ pub struct Heartbeat {
     sweep: AtomicU64,
     progress: AtomicU64,
     waiting: AtomicU64,
-    sweep_micros: AtomicU64,
+    /// Microseconds that the slowest worker has swept in this round, and in a round of late.
+    round_micros: AtomicU64,
+    mean_micros: AtomicU64,
     ended: AtomicBool,
 }
 
@@ -69,17 +86,26 @@ impl Heartbeat {
         self.progress.store(now(), Ordering::Relaxed);
     }
 
-    /// A worker begins to wait for the others; it calls [`Heartbeat::synchronised`] when they have come.
-    pub fn waits(&self) {
+    /// A worker has swept for so many seconds and begins to wait for the others; it calls [`Heartbeat::synchronised`] when
+    /// they have come.
+    pub fn waits(&self, sweep_seconds: f64) {
+        self.round_micros.fetch_max((sweep_seconds * 1e6) as u64, Ordering::Relaxed);
         self.progressed();
         self.waiting.store(now(), Ordering::Relaxed);
     }
 
-    /// All workers are done with the round up to `sweep`, of which so many seconds were sweeping.
-    pub fn synchronised(&self, sweep: u64, sweep_seconds: f64) {
+    /// All workers are done with the round up to `sweep`.
+    pub fn synchronised(&self, sweep: u64) {
         self.waiting.store(0, Ordering::Relaxed);
-        self.sweep.store(sweep, Ordering::Relaxed);
-        self.sweep_micros.store((sweep_seconds * 1e6) as u64, Ordering::Relaxed);
+        // All workers of this process have swept; the first of them to come here closes the round.
+        if self.sweep.swap(sweep, Ordering::Relaxed) != sweep {
+            let micros = self.round_micros.swap(0, Ordering::Relaxed);
+            let mean = match self.mean_micros.load(Ordering::Relaxed) {
+                0 => micros,
+                mean => (7 * mean + micros) / 8,
+            };
+            self.mean_micros.store(mean, Ordering::Relaxed);
+        }
         self.progressed();
     }
 
@@ -93,9 +119,10 @@ impl Heartbeat {
             process,
             process_id: std::process::id(),
             sweep: self.sweep.load(Ordering::Relaxed),
+            written: now(),
             progress: self.progress.load(Ordering::Relaxed),
             waiting: self.waiting.load(Ordering::Relaxed),
-            sweep_seconds: self.sweep_micros.load(Ordering::Relaxed) as f64 / 1e6,
+            sweep_seconds: self.mean_micros.load(Ordering::Relaxed) as f64 / 1e6,
         };
         let path = path(folder, process);
         let beside = path.with_extension("tmp");
@@ -107,35 +134,96 @@ impl Heartbeat {
         }
     }
 
-    /// Ends this process when it has waited too long and another one is to blame.
+    /// Ends this process when it has waited too long and another one is to blame, or none gets anywhere.
     fn look_for_stuck_ones(&self, folder: &Path, process: usize, processes: usize, stall_after: Duration) {
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        let limit = stall_after.as_millis() as u64;
-        if waiting == 0 || now().saturating_sub(waiting) < limit {
+        let (waiting, now, limit) = (self.waiting.load(Ordering::Relaxed), now(), stall_after.as_millis() as u64);
+        if processes == 1 || waiting == 0 || now.saturating_sub(waiting) < limit {
             return;
         }
-        let others = (0..processes).filter(|&other| other != process);
-        let stuck: Vec<String> = others
-            .filter_map(|other| {
-                let sign = read(folder, other);
-                let idle = now().saturating_sub(sign.as_ref().map_or(0, |sign| sign.progress));
-                let waits_too = sign.as_ref().is_some_and(|sign| sign.waiting != 0 && now() - sign.progress < limit);
-                let pid = sign.map_or("unknown".to_string(), |sign| sign.process_id.to_string());
-                (idle >= limit && !waits_too).then(|| format!("{other} (process id {pid})"))
-            })
-            .collect();
-        if !stuck.is_empty() {
+        let others: Vec<(usize, Option<Sign>)> =
+            (0..processes).filter(|&other| other != process).map(|other| (other, read(folder, other))).collect();
+        if let Some(reason) = blame(&others, now, limit) {
             say!(
-                "sawmill: process {process} has waited {} s for process {}, which is stuck; ending, so that the job can be resumed",
-                now().saturating_sub(waiting) / 1000,
-                stuck.join(", ")
+                "sawmill: process {process} has waited {} s for {reason}; ending, so that the job can be resumed",
+                now.saturating_sub(waiting) / 1000
             );
             std::process::exit(exit::CLUSTER.into());
         }
     }
 }
 
+/// Which of `others` keep this process waiting; none where they are only slow.
+fn blame(others: &[(usize, Option<Sign>)], now: u64, limit: u64) -> Option<String> {
+    let stuck: Vec<String> = others
+        .iter()
+        .filter(|(_, sign)| sign.as_ref().is_none_or(|sign| sign.is_stuck(now, limit)))
+        .map(|(other, sign)| match sign {
+            Some(sign) => format!("{other} (process id {})", sign.process_id),
+            None => format!("{other} (which has given no sign of life)"),
+        })
+        .collect();
+    match stuck.len() {
+        0 if others.iter().all(|(_, sign)| sign.as_ref().is_some_and(|sign| sign.is_idle(now, limit))) => {
+            Some("the others, which all wait too".to_string())
+        }
+        0 => None,
+        1 => Some(format!("process {}, which is stuck", stuck[0])),
+        _ => Some(format!("processes {}, which are stuck", stuck.join(", "))),
+    }
+}
+
 /// The last sign of a process.
 pub fn read(folder: &Path, process: usize) -> Option<Sign> {
     serde_json::from_slice(&std::fs::read(path(folder, process)).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 1000;
+    const NOW: u64 = 50_000;
+
+    /// A process that wrote, made progress and began to wait so long ago.
+    fn sign(process: usize, written: u64, progress: u64, waiting: Option<u64>) -> (usize, Option<Sign>) {
+        let waiting = waiting.map_or(0, |waiting| NOW - waiting);
+        let sign = Sign {
+            process,
+            process_id: 7,
+            sweep: 3,
+            written: NOW - written,
+            progress: NOW - progress,
+            waiting,
+            sweep_seconds: 0.1,
+        };
+        (process, Some(sign))
+    }
+
+    #[test]
+    fn only_those_that_are_stuck_are_named() {
+        let (waits, works) = (sign(1, 10, 2000, Some(2000)), sign(2, 10, 10, None));
+        let (stopped, lost) = (sign(3, 3000, 3000, None), sign(4, 10, 3000, None));
+        let stopped_while_waiting = sign(5, 3000, 3000, Some(3000));
+        let blamed = |others: &[&(usize, Option<Sign>)]| {
+            blame(&others.iter().map(|&other| other.clone()).collect::<Vec<_>>(), NOW, LIMIT)
+        };
+        assert_eq!(blamed(&[&waits, &works]), None);
+        for culprit in [&stopped, &lost, &stopped_while_waiting] {
+            let reason = blamed(&[&waits, culprit, &works]).expect("somebody is to blame");
+            assert_eq!(reason, format!("process {} (process id 7), which is stuck", culprit.0));
+        }
+        assert!(blamed(&[&stopped, &lost]).expect("two are to blame").contains("3 (process id 7), 4 (process id 7)"));
+        assert!(blamed(&[&waits, &(6, None)]).expect("one has never been seen").contains("process 6"));
+        assert!(blamed(&[&waits]).expect("nobody gets anywhere").contains("all wait too"));
+    }
+
+    #[test]
+    fn a_round_is_as_long_as_its_slowest_worker() {
+        let heartbeat = Heartbeat::default();
+        for (sweep, seconds) in [(1, [0.5, 2.0]), (2, [10.0, 1.0])] {
+            seconds.iter().for_each(|&seconds| heartbeat.waits(seconds));
+            seconds.iter().for_each(|_| heartbeat.synchronised(sweep));
+        }
+        assert_eq!(heartbeat.mean_micros.load(Ordering::Relaxed), (7 * 2_000_000 + 10_000_000) / 8);
+    }
 }

@@ -136,6 +136,8 @@ pub struct Control {
     pub resume: bool,
     /// Set when the process is asked to stop.
     pub stop: Arc<AtomicBool>,
+    /// Set when training has ended early, since this or another process was asked to stop.
+    pub stopped: Arc<AtomicBool>,
     pub heartbeat: Arc<Heartbeat>,
 }
 
@@ -229,7 +231,7 @@ pub fn train<M: Model>(
             round.checkpointed = result.is_ok();
             round.checkpoint_error = result.err();
         }
-        control.heartbeat.synchronised(sweep, round.sweep_seconds);
+        control.heartbeat.synchronised(sweep);
         round.seconds = began.elapsed().as_secs_f64();
         if worker.index() == 0 {
             tell(&driver.model, &round);
@@ -238,6 +240,7 @@ pub fn train<M: Model>(
             return Err(Error::Usage(format!("the last checkpoint could not be written: {error}")));
         }
         if is_stopped {
+            control.stopped.store(true, Ordering::Relaxed);
             return Ok((driver.model, End::Stopped));
         }
     }
@@ -332,7 +335,7 @@ impl<'a, M: Model> Driver<'a, M> {
             self.control.heartbeat.progressed();
         }
         let sweep_seconds = began.elapsed().as_secs_f64();
-        self.control.heartbeat.waits();
+        self.control.heartbeat.waits(sweep_seconds);
         self.synchronise(worker);
         let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
         Report {

@@ -121,13 +121,21 @@ impl Corpus {
     }
 }
 
+const READ_TWICE: &str = "files of a corpus are read more than once";
+
 fn expand_all(document: &Document, patterns: &[String]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for pattern in patterns {
+        if pattern == "-" || pattern.ends_with("/-") {
+            return Err(Error::Usage(format!("{}: {READ_TWICE}, and standard input cannot be", document.name())));
+        }
         for path in file::expand(document.folder(), pattern)? {
             let metadata = std::fs::metadata(&path).map_err(|e| Error::input(&path, e))?;
             if metadata.is_dir() {
                 return Err(Error::input(&path, "is a folder: name the files in it, such as \"folder/*\""));
+            }
+            if !metadata.is_file() {
+                return Err(Error::input(&path, format!("{READ_TWICE}, and a pipe or device cannot be")));
             }
             files.push(path);
         }

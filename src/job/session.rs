@@ -28,6 +28,8 @@ pub struct Session {
     pub stall_after: Duration,
     pub cluster: Cluster,
     pub progress: Style,
+    /// Whether the run has been stopped, with a checkpoint: what a process that writes no run folder knows of it.
+    pub is_stopped: bool,
     /// Whether to stay alive and follow changes of the inputs.
     pub watch: bool,
     /// The run folder, in the process that writes it.

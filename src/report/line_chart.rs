@@ -64,12 +64,13 @@ impl LineChart {
             );
         }
         for tick in &self.x_ticks {
-            let at = x.at(*tick);
+            let (at, name) = (x.at(*tick), number(*tick));
+            // A long number at the right end would be cut off.
+            let anchor = if *tick == self.x.1 && name.len() > 2 { "end" } else { "middle" };
             let _ = writeln!(
                 out,
-                "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"{anchor}\">{name}</text>",
                 number(HEIGHT - 6.0),
-                number(*tick)
             );
         }
         if let Some(mark) = self.mark {
@@ -92,24 +93,23 @@ impl LineChart {
     }
 }
 
-/// A line over sweeps; nothing where there are fewer than two points.
+/// A line over sweeps, from 0 on; nothing where there are fewer than two points.
 pub fn over_sweeps(title: &str, colour: usize, mut points: Vec<(f64, f64)>) -> String {
-    let (Some(&first), Some(&last)) = (points.first(), points.last()) else { return String::new() };
-    let (first, last) = (first.0, last.0);
+    let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else { return String::new() };
     if first >= last {
         return String::new();
     }
     let tip: Vec<String> = points.iter().map(|(sweep, value)| format!("sweep {sweep}: {value:.3}")).collect();
     // The first sweeps may be far off: the axis is that of what comes after.
-    points.retain(|p| p.0 > first + (last - first) / 20.0 || p.0 == last);
+    points.retain(|p| p.0 > last / 20.0 || p.0 == last);
     let (low, high) = points.iter().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(p.1), h.max(p.1)));
     let step = round_ticks((high - low).max(1e-3), 4).get(1).copied().unwrap_or(1.0);
     let (from, to) = ((low / step).floor() * step, (high / step).ceil() * step);
     LineChart {
         title: title.to_string(),
-        x: (first, last),
+        x: (0.0, last),
         y: (from, to.max(from + step)),
-        x_ticks: vec![first, ((first + last) / 2.0).round(), last],
+        x_ticks: vec![0.0, (last / 2.0).round(), last],
         y_ticks: (0..=((to - from) / step).round() as u32).map(|i| from + f64::from(i) * step).collect(),
         mark: None,
         lines: vec![Line { name: title.to_string(), colour, dotted: false, points, tip: tip.join("\n") }],
@@ -154,4 +154,19 @@ pub fn grid(
         escape(x_axis)
     );
     document(width, height, label, &content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_but_the_first_sweeps_are_drawn_and_no_number_is_cut_off() {
+        let chart = over_sweeps("t", 0, vec![(5.0, 9000.0), (50.0, 634.9), (100.0, 624.9), (200.0, 618.7)]);
+        let points = chart.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a line");
+        assert_eq!(points.split(' ').count(), 3, "{chart}");
+        assert!(chart.contains("sweep 5: 9000.000"), "{chart}");
+        assert!(chart.contains("text-anchor=\"end\">200<") && chart.contains("text-anchor=\"middle\">100<"), "{chart}");
+        assert_eq!(over_sweeps("t", 0, vec![(50.0, 1.0)]), "");
+    }
 }

@@ -177,7 +177,8 @@ fn page(title: &str, plan: &Plan, model: &TopicModel, figures: &Figures, documen
 
 fn quality(figures: &Figures) -> String {
     let unknown = format!(
-        "Test perplexity is over {} words of the held-out documents, {} of them unknown words, by the left-to-right method.",
+        "Test perplexity is over {} words of the held-out documents, {} of them unknown words, by the left-to-right \
+         method; the log-likelihood is that of training words and their topics.",
         thousands(figures.test_tokens),
         thousands(figures.test_unknown)
     );
@@ -186,7 +187,7 @@ fn quality(figures: &Figures) -> String {
         figures.evaluated.iter().filter_map(|e| Some((e.sweep as f64, value(e)?))).collect()
     };
     charts += &over_sweeps("test perplexity by sweep", 0, points(&|e| e.perplexity));
-    charts += &over_sweeps("log-likelihood per training word", 1, points(&|e| Some(e.log_likelihood)));
+    charts += &over_sweeps("log-likelihood per word", 1, points(&|e| Some(e.log_likelihood)));
     paragraph(&unknown) + &charts + "</div>\n" + &details("As a table", &perplexity(figures).to_html())
 }
 
@@ -195,36 +196,44 @@ fn topic_browser(model: &TopicModel, documents: &[Vec<(f64, String)>]) -> String
     let all = model.totals.iter().sum::<u64>().max(1) as f64;
     let mut order: Vec<usize> = (0..model.topics()).collect();
     order.sort_by_key(|&topic| (std::cmp::Reverse(model.totals[topic]), topic));
-    let top = model.top_words(SHOWN_WORDS);
+    let (frequent, distinctive) = (model.top_words(SHOWN_WORDS), model.distinctive_words(SHOWN_WORDS));
     let mut out = paragraph(
-        "By their share of all words. A bar is a word's probability in the topic, against that of its first word.",
+        "By their share of all words. Each has the words that set it off most from the rest of the collection, with their \
+         probability in the topic as a bar; then its most frequent words, and the documents with the largest share of it.",
     );
     out.push_str("<div class=\"topics\">\n");
     for topic in order {
         let share = 100.0 * model.totals[topic] as f64 / all;
         let _ = writeln!(
             out,
-            "<article><h3>Topic {topic} <span class=\"small\">{share:.1} %, \u{3b1} {:.3}</span></h3>\n<ol>",
+            "<article><h3>Topic {topic} <span class=\"small\">{share:.1} %, \u{3b1} {:.3}</span></h3>",
             model.alpha[topic]
         );
-        let most = top[topic].iter().map(|(_, count)| *count).max().unwrap_or(1);
-        for (word, count) in &top[topic] {
-            let width = 100.0 * f64::from(*count) / f64::from(most);
-            let _ = writeln!(
-                out,
-                "<li title=\"{:.5}\"><span class=\"bar\" style=\"width:{width:.1}%\"></span><span>{}</span></li>",
-                model.probability(topic, *count),
-                escape(model.vocabulary.word(*word))
-            );
-        }
-        out.push_str("</ol>\n<p class=\"small\">");
+        out += &bars(model, topic, &distinctive[topic]);
         let shown: Vec<String> =
             documents[topic].iter().map(|(share, id)| format!("{} ({:.0} %)", escape(id), 100.0 * share)).collect();
-        out.push_str(&shown.join(", "));
-        out.push_str("</p></article>\n");
+        let frequent = escape(&words(model, &frequent[topic], SHOWN_WORDS));
+        let _ = writeln!(out, "<p class=\"small frequent\">{frequent}</p>");
+        let _ = writeln!(out, "<p class=\"small\">{}</p></article>", shown.join(", "));
     }
     out.push_str("</div>\n");
     out
+}
+
+/// Words with their probabilities in a topic as bars, against the largest of them.
+fn bars(model: &TopicModel, topic: usize, words: &[(u32, u32)]) -> String {
+    let most = words.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let mut out = String::from("<ol>\n");
+    for (word, count) in words {
+        let width = 100.0 * f64::from(*count) / f64::from(most);
+        let _ = writeln!(
+            out,
+            "<li title=\"{:.5}\"><span class=\"bar\" style=\"width:{width:.1}%\"></span><span>{}</span></li>",
+            model.probability(topic, *count),
+            escape(model.vocabulary.word(*word))
+        );
+    }
+    out + "</ol>\n"
 }
 
 fn speed(plan: &Plan, figures: &Figures) -> String {

@@ -1,8 +1,9 @@
 //! Running sawmill as a user does, and reading what it left.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// The program under test.
@@ -20,6 +21,45 @@ pub fn run(command: &mut Command) -> (i32, String, String) {
 pub fn finish(output: Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// A process that does not outlive its test, however that ends: one that waits for something would hold what it has.
+pub struct Running(Option<Child>);
+
+impl Running {
+    pub fn spawn(command: &mut Command) -> Running {
+        Running(Some(command.spawn().expect("it starts")))
+    }
+
+    /// Waits for its end; returns its exit code and stderr.
+    pub fn end(mut self) -> (i32, String) {
+        let child = self.0.take().expect("it has not been waited for");
+        let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
+        (code, stderr)
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it has not been waited for")
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it has not been waited for")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill(); // it may be gone already
+            let _ = child.wait();
+        }
+    }
 }
 
 /// A folder for one test, removed at its end.

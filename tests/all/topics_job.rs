@@ -3,14 +3,14 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{finish, folder, free_addresses, real_data, run, sawmill, wait_until, write};
+use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, wait_until, write};
 
 /// Documents about four things, each with its own words and some common ones.
 fn corpus(documents: u64, words: u64) -> String {
@@ -39,15 +39,14 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 const SHORT: &str =
     "[model]\ntopics = 8\n[sampler]\nsweeps = 30\nsync_every = 2\n[evaluation]\nevery = 10\n[checkpoint]\nevery = 4\n";
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Child {
+fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
     let mut command = sawmill();
     command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
+    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
-fn end(child: Child) -> (i32, String) {
-    let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
-    (code, stderr)
+fn end(child: Running) -> (i32, String) {
+    child.end()
 }
 
 fn model(out: &Path) -> Vec<u8> {
@@ -96,6 +95,14 @@ fn threads_and_processes_give_the_same_model() {
         let best = words.lines().map(|line| line.matches(&own).count()).max();
         assert!(best >= Some(8), "theme {theme}: {words}");
     }
+    // The page shows every topic with its words as bars and the documents that have most of it.
+    let page = std::fs::read_to_string(folder.path().join("threads-1/report/index.html")).unwrap();
+    let topics: Vec<&str> = page.split("<article>").skip(1).collect();
+    assert_eq!(topics.len(), 8);
+    for topic in topics {
+        assert!(topic.matches("class=\"bar\"").count() == 12 && topic.contains(" %, \u{3b1} "), "{topic}");
+        assert!(topic.contains("<p class=\"small\">d") && topic.contains(" %)"), "{topic}");
+    }
     let summary: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("threads-1/report/summary.json")).unwrap()).unwrap();
     for key in [
@@ -112,6 +119,21 @@ fn threads_and_processes_give_the_same_model() {
     assert!(summary["perplexity"].as_f64().unwrap() < 150.0, "200 words, four themes: {summary}");
 }
 
+/// Starts a job as one process, or as two.
+fn start_several(job: &Path, out: &Path, processes: usize, more: &[&str]) -> Vec<Running> {
+    if processes == 1 {
+        return vec![start(job, out, more)];
+    }
+    let hosts = write(job.parent().unwrap(), "hosts", free_addresses(processes).join("\n"));
+    let number = |process: usize| process.to_string();
+    (0..processes)
+        .map(|process| {
+            let flags = ["--hosts", hosts.to_str().unwrap(), "--process", &number(process), "--secret", "s"];
+            start(job, out, &[&flags, more].concat())
+        })
+        .collect()
+}
+
 #[test]
 fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
     let folder = folder();
@@ -122,26 +144,31 @@ fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
     );
     let whole = folder.path().join("whole");
     assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
-    let out = folder.path().join("killed");
-    let mut rng = generator(9, Purpose::Synth, 0, 0);
-    let mut kills = 0;
-    let mut child = start(&job, &out, &["--workers", "1"]);
-    while kills < 5 {
-        std::thread::sleep(Duration::from_millis(rng.random_range(50..400)));
-        if child.try_wait().unwrap().is_some() {
-            break;
+    for processes in [1, 2] {
+        let out = folder.path().join(format!("killed-{processes}"));
+        let mut rng = generator(9, Purpose::Synth, processes as u64, 0);
+        for killed in 0..5u64 {
+            let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
+            let workers = (1 + killed % 3).to_string();
+            let mut children = start_several(&job, &out, processes, &["--resume", "--workers", &workers]);
+            // Twice at any moment, be it before the first sweep; else after some sweeps, which are fewer than a fifth.
+            let sweeps = if killed % 3 == 1 { None } else { Some(rng.random_range(1..50)) };
+            wait_until("some sweeps", || sweeps.is_none_or(|sweeps| swept(&out) >= sweeps));
+            std::thread::sleep(Duration::from_millis(rng.random_range(0..60)));
+            let victim = &mut children[killed as usize % processes];
+            assert!(victim.try_wait().unwrap().is_none(), "it was over before it was killed");
+            victim.kill().unwrap();
+            for (process, child) in children.into_iter().enumerate() {
+                let (code, stderr) = end(child);
+                let expected = if process == killed as usize % processes { -1 } else { 4 };
+                assert_eq!(code, expected, "process {process} of {processes}: {stderr}");
+            }
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-        let workers = (1 + kills % 3).to_string();
-        child = start(&job, &out, &["--resume", "--workers", &workers]);
+        let ends = start_several(&job, &out, processes, &["--resume", "--workers", "2"]).into_iter().map(end);
+        ends.for_each(|(code, stderr)| assert_eq!(code, 0, "{stderr}"));
+        assert_eq!(model(&whole), model(&out), "{processes} processes");
+        assert_eq!(results(&whole), results(&out), "{processes} processes");
     }
-    assert!(kills >= 2, "it was over after {kills} kills");
-    let (code, stderr) = end(child);
-    assert_eq!(code, 0, "{stderr}");
-    assert_eq!(model(&whole), model(&out));
-    assert_eq!(results(&whole), results(&out));
 }
 
 #[test]
@@ -158,8 +185,7 @@ fn asked_to_stop_it_leaves_a_checkpoint_and_goes_on_with_other_workers() {
         let resume: &[&str] = if signal == "-TERM" { &["--workers", "2"] } else { &["--workers", "3", "--resume"] };
         let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
         let child = start(&job, &out, resume);
-        let sweeps = || std::fs::read_to_string(out.join("metrics.jsonl")).map_or(0, |text| text.lines().count());
-        wait_until("some sweeps", || sweeps() > 5);
+        wait_until("some sweeps", || swept(&out) > 5);
         kill(signal, child.id());
         let (code, stderr) = end(child);
         assert_eq!(code, 75, "{stderr}");
@@ -190,7 +216,7 @@ fn launch_brings_a_job_through_a_killed_process() {
         "--progress",
         "none",
     ]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = Running::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
     wait_until("a checkpoint", || {
         out.join("checkpoints/latest.json").exists() && out.join("processes/1.json").exists()
     });
@@ -286,7 +312,7 @@ fn two_hosts_give_the_same_model() {
             "2",
         ]);
         command.env("SAWMILL_SECRET", "s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("ip starts")
+        Running::spawn(&mut command)
     });
     for (code, stderr) in children.map(end) {
         assert_eq!(code, 0, "{stderr}");
@@ -313,7 +339,7 @@ fn a_panic_of_one_worker_ends_the_process_with_its_cause() {
     let this = "topics_job::a_panic_of_one_worker_ends_the_process_with_its_cause";
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", this, "--nocapture"]).env(CHILD, "1").stdout(Stdio::null()).stderr(Stdio::piped());
-    let (code, stderr) = end(command.spawn().expect("this program starts"));
+    let (code, stderr) = end(Running::spawn(&mut command));
     assert_eq!(code, 70, "{stderr}");
     assert!(stderr.contains("worker 1 has had enough"), "{stderr}");
 }
@@ -326,10 +352,8 @@ fn when_launch_itself_is_killed_its_processes_stop_with_a_checkpoint() {
     let out = folder.path().join("out");
     let mut command = sawmill();
     command.args(["launch", "-n", "2", "--", "run"]).arg(&job).args(["--workers", "1"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until("some sweeps", || {
-        std::fs::read_to_string(out.join("metrics.jsonl")).is_ok_and(|text| text.lines().count() > 5)
-    });
+    let mut child = Running::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()));
+    wait_until("some sweeps", || swept(&out) > 5);
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
@@ -343,33 +367,75 @@ fn a_stuck_process_is_named() {
     let folder = folder();
     write(folder.path(), "corpus.txt", corpus(50, 50));
     let job = job(folder.path(), "[model]\ntopics = 4\n[sampler]\nsweeps = 1000000\n");
-    let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
     let out = folder.path().join("out");
-    let flags = |process: &'static str| {
-        [
-            "--hosts",
-            hosts.to_str().unwrap(),
-            "--process",
-            process,
-            "--workers",
-            "1",
-            "--secret",
-            "s",
-            "--stall-after",
-            "2",
-        ]
-    };
-    let (first, mut second) = (start(&job, &out, &flags("0")), start(&job, &out, &flags("1")));
-    wait_until("some sweeps", || {
-        std::fs::read_to_string(out.join("metrics.jsonl")).is_ok_and(|text| text.lines().count() > 5)
-    });
-    wait_until("signs of life", || out.join("processes/1.json").exists());
-    kill("-STOP", second.id());
-    let (code, stderr) = end(first);
-    second.kill().unwrap();
-    second.wait().unwrap();
-    assert_eq!(code, 4, "{stderr}");
-    assert!(stderr.contains("for process 1 (process id") && stderr.contains("stuck"), "{stderr}");
+    let children = start_several(&job, &out, 3, &["--workers", "1", "--stall-after", "3"]);
+    wait_until("some sweeps", || swept(&out) > 5);
+    wait_until("signs of life", || (0..3).all(|process| out.join(format!("processes/{process}.json")).exists()));
+    kill("-STOP", children[1].id());
+    let (mut codes, mut said) = (vec![], String::new());
+    for (process, mut child) in children.into_iter().enumerate() {
+        if process == 1 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        } else {
+            let (code, stderr) = end(child);
+            codes.push(code);
+            said += &stderr;
+        }
+    }
+    assert_eq!(codes, [4, 4], "{said}");
+    // Process 0 and 2 wait for each other too, but only process 1 is to blame.
+    assert!(said.contains("for process 1 (process id") && said.contains("which is stuck"), "{said}");
+}
+
+#[test]
+fn status_says_which_process_is_slow_and_when_it_will_be_done() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(90, 300));
+    // Of three shards, process 0 has two.
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 100\n[sampler]\nsweeps = 1000000\nsync_every = 5\n[evaluation]\nevery = 10\nparticles = 1\n\
+         [checkpoint]\nevery = 20\n",
+    );
+    let out = folder.path().join("out");
+    let children = start_several(&job, &out, 2, &["--workers", "1", "--set", "shards=3"]);
+    wait_until("some sweeps", || swept(&out) > 30);
+    let status = || run(sawmill().arg("status").arg(&out)).1;
+    wait_until("both have said how long they sweep", || status().contains("slowest: process 0"));
+    let text = status();
+    for part in ["running", "of 1000000, about ", "words per second; synchronisation ", "test perplexity: ", " s ago"] {
+        assert!(text.contains(part), "no `{part}` in {text}");
+    }
+    kill("-TERM", children[0].id());
+    children.into_iter().map(end).for_each(|(code, stderr)| assert_eq!(code, 75, "{stderr}"));
+    // What is left, from all rounds: they are of five sweeps each.
+    let metrics = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+    let seconds = metrics.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seconds"].as_f64().unwrap());
+    let sweep = last_sweep(&out).unwrap();
+    let left = seconds.sum::<f64>() / sweep as f64 * (1_000_000 - sweep) as f64;
+    let text = status();
+    assert!(text.contains(&format!("sweep {sweep} of 1000000, about {left:.0} s to go")), "{left} in {text}");
+    assert!(text.contains(&format!("last checkpoint: sweep {sweep}, ")), "{text}");
+}
+
+#[test]
+fn while_it_sweeps_no_stranger_finds_an_open_port() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(50, 50));
+    let job = job(folder.path(), "[model]\ntopics = 4\n[sampler]\nsweeps = 1000000\n");
+    let out = folder.path().join("out");
+    let children = start_several(&job, &out, 2, &["--workers", "1"]);
+    wait_until("some sweeps", || swept(&out) > 5);
+    let hosts = std::fs::read_to_string(folder.path().join("hosts")).unwrap();
+    for address in hosts.lines() {
+        let error = TcpStream::connect(address).expect_err("nobody listens any more");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "{address}");
+    }
+    let before = swept(&out);
+    wait_until("it goes on", || swept(&out) > before + 5);
+    kill("-TERM", children[1].id());
+    children.into_iter().map(end).for_each(|(code, stderr)| assert_eq!(code, 75, "{stderr}"));
 }
 
 #[test]
@@ -407,17 +473,36 @@ fn a_full_disk_keeps_the_checkpoint_before() {
         return;
     }
     write(folder.path(), "corpus.txt", corpus(200, 400));
-    let job = job(folder.path(), "[model]\ntopics = 30\n[sampler]\nsweeps = 20\n[checkpoint]\nevery = 2\n");
-    let (code, stderr) = end(start(&job, &small.join("run"), &["--workers", "2"]));
+    let job = job(
+        folder.path(),
+        "[model]\ntopics = 30\n[sampler]\nsweeps = 20\n[evaluation]\nparticles = 1\n[checkpoint]\nevery = 2\n",
+    );
+    let (whole, out) = (folder.path().join("whole"), small.join("run"));
+    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    let full = end(start(&job, &out, &["--workers", "2"]));
+    // With more room it goes on from the checkpoint that was there.
+    let _ = Command::new("mount").args(["-o", "remount,size=20m"]).arg(&small).status();
+    let resumed = end(start(&job, &out, &["--workers", "1", "--resume"]));
+    let models = [model(&whole), std::fs::read(out.join("model")).unwrap_or_default()];
     let _ = Command::new("umount").arg(&small).status();
+    let (code, stderr) = full;
     assert_eq!(code, 2, "{stderr}");
-    assert!(stderr.contains("No space left"), "{stderr}");
+    assert!(stderr.contains("No space left") && stderr.contains("the one before it stays"), "{stderr}");
+    let (code, stderr) = resumed;
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("going on after sweep "), "{stderr}");
+    assert!(models[0] == models[1], "the model is the same");
 }
 
 /// The sweep of the last checkpoint.
 fn last_checkpoint(out: &Path) -> u64 {
     let text = std::fs::read(out.join("checkpoints/latest.json")).expect("a checkpoint");
     serde_json::from_slice::<Value>(&text).unwrap()["sweep"].as_u64().unwrap()
+}
+
+/// How many rounds the metrics tell of.
+fn swept(out: &Path) -> usize {
+    std::fs::read_to_string(out.join("metrics.jsonl")).map_or(0, |text| text.lines().count())
 }
 
 /// The last sweep that the metrics tell of.
@@ -449,9 +534,10 @@ fn killed_while_it_writes_a_checkpoint_the_one_before_counts() {
     for (point, workers) in points.iter().zip(["1", "2", "3"]) {
         std::fs::create_dir_all(&parts).unwrap();
         assert!(Command::new("mkfifo").arg(point).status().expect("mkfifo").success());
+        let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
         let mut child = start(&job, &out, &["--resume", "--workers", workers]);
         wait_until("the sweep before", || last_sweep(&out) == Some(next - 1));
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300)); // to get there; where it is slow, it is killed on its way
         assert_eq!((last_sweep(&out), last_checkpoint(&out)), (Some(next - 1), before), "it waits at {point:?}");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -558,6 +644,12 @@ fn odd_corpora_give_a_clear_message_or_a_sensible_result() {
     let (code, _, stderr) = job(&(doc(1, "a b a b") + &doc(2, "a a a c")), "test = ['test.txt']");
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("(3 words, 3 unknown)"), "{stderr}");
+    let _ = Command::new("mkfifo").arg(folder.path().join("pipe")).status();
+    for (file, code_of, said) in [("-", 2, "standard input cannot be"), ("pipe", 3, "a pipe or device cannot be")] {
+        let (code, _, stderr) = job(&doc(1, "a b"), &format!("test = ['{file}']"));
+        assert_eq!(code, code_of, "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+    }
     let (code, _, stderr) = job("no header\n", "");
     assert_eq!(code, 3, "{stderr}");
     let (code, _, stderr) = job(&doc(1, "a"), "[model]\ntopics = 0");
