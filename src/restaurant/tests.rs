@@ -476,6 +476,38 @@ proptest! {
     }
 
     #[test]
+    fn probabilities_sum_to_one_in_every_context(tokens in some_tokens(), seed in 0..100u64, a in 0.0..0.95, b in 0.01..9.0) {
+        const OUTCOMES: u32 = 4;
+        // Every outcome of every context is in the tree, to be asked for.
+        let contexts: std::collections::BTreeSet<&[u32]> = tokens.iter().map(|token| &token[..token.len() - 1]).collect();
+        let asked: Vec<Vec<u32>> =
+            contexts.iter().flat_map(|context| (0..OUTCOMES).map(|w| [context, &[w][..]].concat())).collect();
+        let lists: Vec<&[u32]> = tokens.iter().chain(&asked).map(Vec::as_slice).collect();
+        let (mut tree, leaves) = plant(&lists, 3);
+        let (seated, asked) = leaves.split_at(tokens.len());
+        let mut house = House::new(Parameters::new(3, a, b), 1.0 / f64::from(OUTCOMES));
+        let mut rng = generator(seed, Purpose::Synth, 0, 0);
+        chain(&mut tree, seated, &mut house, &mut rng, 2, |_| ());
+        // Tokens that stop and pass on their way, so that orders weigh differently in every context.
+        tree.visits = vec![Visits::default(); tree.restaurants.len()];
+        seated.iter().for_each(|&leaf| tree.visit(leaf, 1));
+        let prior = StopPrior { alpha: b, beta: 1.0 };
+        let (mut path, mut scratch) = (Path::default(), Scratch::default());
+        for context in asked.chunks(OUTCOMES as usize) {
+            let (mut sums, mut infinite) = ([0.0; 4], 0.0);
+            for &leaf in context {
+                path.find(&tree, leaf);
+                house.probabilities(&tree, &path, &mut scratch.words);
+                (0..=path.depth()).for_each(|depth| sums[depth] += scratch.words[depth]);
+                infinite += order::probability(&house, &prior, &tree, &path, &mut scratch);
+            }
+            for sum in sums[..=path.depth()].iter().chain([&infinite]) {
+                prop_assert!((sum - 1.0).abs() < 1e-12, "{} in {:?}, {}", sum, sums, infinite);
+            }
+        }
+    }
+
+    #[test]
     fn changes_of_several_shards_are_set_right(tokens in some_tokens(), seed in 0..100u64) {
         let lists: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
         let (mut tree, leaves) = plant(&lists, 3);
