@@ -32,7 +32,7 @@ pub struct Line {
 pub const WIDTH: f64 = 220.0;
 pub const HEIGHT: f64 = 170.0;
 
-const LEFT: f64 = 28.0;
+const LEFT: f64 = 34.0; // room for "141.8"
 const RIGHT: f64 = 6.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 18.0;
@@ -65,9 +65,11 @@ impl LineChart {
         }
         for tick in &self.x_ticks {
             let at = x.at(*tick);
+            // The last one would reach over the edge.
+            let anchor = if *tick == self.x.1 { "end" } else { "middle" };
             let _ = writeln!(
                 out,
-                "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                "<text class=\"tick\" x=\"{at}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
                 number(HEIGHT - 6.0),
                 number(*tick)
             );
@@ -154,4 +156,17 @@ pub fn grid(
         escape(x_axis)
     );
     document(width, height, label, &content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_stay_within_the_panel() {
+        let svg = over_sweeps("perplexity", 0, vec![(5.0, 141.8), (100.0, 140.2), (200.0, 139.4)]);
+        let tick = |value: &str| svg.lines().find(|line| line.ends_with(&format!(">{value}</text>"))).expect("a tick");
+        assert!(tick("200").contains("text-anchor=\"end\""), "{svg}");
+        assert!(tick("5").contains("text-anchor=\"middle\""), "{svg}");
+    }
 }
