@@ -35,20 +35,32 @@ pub fn to_bytes<T: Serialize>(kind: &str, model: &T) -> Result<Vec<u8>> {
 
 /// The kind of the model at `path`, a model file or a run folder.
 pub fn kind(path: &Path) -> Result<String> {
-    let path = file_of(path);
+    let path = file_of(path)?;
     let start = first_bytes(&path, HEADER).map_err(|e| Error::input(&path, e))?;
     kind_of(&start).map_err(|e| Error::input(&path, e))
 }
 
 /// Reads the model of kind `kind` at `path`, a model file or a run folder.
 pub fn load<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T> {
-    let path = file_of(path);
+    let path = file_of(path)?;
     let bytes = std::fs::read(&path).map_err(|e| Error::input(&path, e))?;
     parse(&bytes, kind).map_err(|e| Error::input(&path, e))
 }
 
-fn file_of(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join("model") } else { path.to_path_buf() }
+/// The model file at `path`, which may be the run folder that it is in.
+fn file_of(path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_path_buf());
+    }
+    let file = path.join("model");
+    match file.exists() {
+        true => Ok(file),
+        false => Err(Error::input(
+            path,
+            "there is no model in this folder: it is not the run folder of a training, or the training has not ended \
+             (see sawmill status)",
+        )),
+    }
 }
 
 fn bad(message: String) -> io::Error {

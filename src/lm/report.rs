@@ -129,12 +129,12 @@ pub fn files(
 ) -> Vec<(&'static str, String)> {
     let mut files = vec![
         ("perplexity.tsv", perplexity_table(figures).to_tsv()),
-        ("depths.tsv", depth_table(model).to_tsv()),
+        ("depths.tsv", depth_table(model, |count| count.to_string()).to_tsv()),
         ("summary.json", summary(plan, model, figures, peak_memory_mib)),
         ("index.html", page(title, plan, model, figures, peak_memory_mib)),
     ];
     if model.is_infinite() {
-        files.push(("orders.tsv", order_table(model).to_tsv()));
+        files.push(("orders.tsv", order_table(model, |count| count.to_string()).to_tsv()));
         files.push(("contexts.tsv", context_table(model).to_tsv()));
     }
     files
@@ -199,7 +199,8 @@ fn perplexity_table(figures: &Figures) -> Table {
     table
 }
 
-fn depth_table(model: &LanguageModel) -> Table {
+/// `count` writes a number: plainly for programs, in thousands for people.
+fn depth_table(model: &LanguageModel, count: fn(u64) -> String) -> Table {
     let columns = ["context length", "discount", "strength", "contexts", "n-grams", "customers", "tables"];
     let mut table = Table::new(columns.map(|name| (name, Align::Number)));
     for depth in 0..model.depths() {
@@ -209,26 +210,26 @@ fn depth_table(model: &LanguageModel) -> Table {
             depth.to_string(),
             format!("{:.4}", model.kept.parameters.discounts[depth]),
             format!("{:.4}", model.kept.parameters.strengths[depth]),
-            level.len().to_string(),
-            dishes().count().to_string(),
-            dishes().map(|dish| u64::from(model.customers(dish))).sum::<u64>().to_string(),
-            dishes().map(|dish| u64::from(model.tables(dish))).sum::<u64>().to_string(),
+            count(level.len() as u64),
+            count(dishes().count() as u64),
+            count(dishes().map(|dish| u64::from(model.customers(dish))).sum()),
+            count(dishes().map(|dish| u64::from(model.tables(dish))).sum()),
         ]);
     }
     table
 }
 
 /// How many tokens have which order.
-fn order_table(model: &LanguageModel) -> Table {
+fn order_table(model: &LanguageModel, count: fn(u64) -> String) -> Table {
     let mut table = Table::new(["order", "tokens", "share", "contexts"].map(|name| (name, Align::Number)));
     let stops = |depth: usize| model.level(depth).map(|at| u64::from(model.visits(at).stops)).sum::<u64>();
     let all: u64 = (0..model.depths()).map(stops).sum();
     for depth in 0..model.depths() {
         table.push(vec![
             (depth + 1).to_string(),
-            stops(depth).to_string(),
+            count(stops(depth)),
             format!("{:.4}", stops(depth) as f64 / all.max(1) as f64),
-            model.level(depth).len().to_string(),
+            count(model.level(depth).len() as u64),
         ]);
     }
     table
@@ -315,7 +316,7 @@ fn depths(model: &LanguageModel, figures: &Figures) -> String {
         format!("<div class=\"panels\">\n{charts}</div>\n")
     };
     paragraph("One pair for each length of context, as the last sample has them.")
-        + &depth_table(model).to_html()
+        + &depth_table(model, thousands).to_html()
         + &details("Discounts by sweep", &panels("discount", 0, &|p, depth| p.discounts[depth]))
         + &details("Strengths by sweep", &panels("strength", 1, &|p, depth| p.strengths[depth]))
 }
@@ -331,7 +332,7 @@ fn orders(model: &LanguageModel, figures: &Figures) -> String {
         + &paragraph(
             "Every token has an order of its own: so many words, itself among them, does the model take it to depend on.",
         )
-        + &order_table(model).to_html()
+        + &order_table(model, thousands).to_html()
         + &paragraph(
             "The contexts at which most tokens stop in the last sample, by order, with the probability of stopping there:",
         )

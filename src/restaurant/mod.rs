@@ -2,6 +2,7 @@
 //!
 //! - `tree`: contexts and dishes in flat arenas, with integer numbers
 //! - `seating`: customers come and go; predictive probability
+//! - `base`: what is below the root: a given distribution, or other restaurants
 //! - `stirling`: how likely a customer is to sit alone, given the counts
 //! - `parameters`: discount and strength by depth, and how they are learned
 //! - `order`: infinite order: every token has a context length of its own
@@ -28,6 +29,7 @@
 //! Counts alone are also what Chen, Du & Buntine (2011) keep, with an indicator for each table that a customer opens; but
 //! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
 
+pub mod base;
 pub mod merge;
 pub mod order;
 pub mod owners;

@@ -102,7 +102,8 @@ impl Path {
 pub struct House {
     pub parameters: Parameters,
     alone: Vec<Alone>,
-    /// p(w) below the root: of one outcome, all being equal.
+    /// p(w) below the root where all outcomes are equal. For others there are [`House::probabilities_over`] and
+    /// [`House::add_over`], and [`super::base`].
     pub base: f64,
 }
 
@@ -126,7 +127,13 @@ impl House {
     /// p(w | h) at every depth of the path, the whole context's last: `probabilities[d]` is at depth d.
     #[inline]
     pub fn probabilities(&self, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
-        let mut below = self.base;
+        self.probabilities_over(self.base, tree, path, probabilities);
+    }
+
+    /// The same where the path's outcome has p(w) = `base` below the root.
+    #[inline]
+    pub fn probabilities_over(&self, base: f64, tree: &Tree, path: &Path, probabilities: &mut [f64; DEEPEST + 1]) {
+        let mut below = base;
         for (depth, probability) in probabilities[..=path.depth].iter_mut().enumerate() {
             below = self.probability(tree, path, depth, below);
             *probability = below;
@@ -144,7 +151,8 @@ impl House {
     }
 
     /// Seats a customer of the dish at `depth` of the path; `probabilities` are those of the path. `changed` is shown each
-    /// dish whose tables change, and whether this was its only customer.
+    /// dish whose tables change, and whether this was its only customer. Returns whether the root opened a table, which is
+    /// a customer of the base.
     #[inline]
     pub fn add(
         &self,
@@ -154,9 +162,25 @@ impl House {
         probabilities: &[f64; DEEPEST + 1],
         changed: &mut impl FnMut(u32, bool),
         rng: &mut Generator,
-    ) {
+    ) -> bool {
+        self.add_over(self.base, tree, path, depth, probabilities, changed, rng)
+    }
+
+    /// The same where the path's outcome has p(w) = `base` below the root.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // what `add` takes, and the base
+    pub fn add_over(
+        &self,
+        base: f64,
+        tree: &mut Tree,
+        path: &Path,
+        depth: usize,
+        probabilities: &[f64; DEEPEST + 1],
+        changed: &mut impl FnMut(u32, bool),
+        rng: &mut Generator,
+    ) -> bool {
         for depth in (0..=depth).rev() {
-            let below = if depth == 0 { self.base } else { probabilities[depth - 1] };
+            let below = if depth == 0 { base } else { probabilities[depth - 1] };
             let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
             let dish = &mut tree.dishes[path.dishes[depth] as usize];
             let restaurant = &mut tree.restaurants[path.restaurants[depth] as usize];
@@ -169,16 +193,17 @@ impl House {
             dish.customers += 1;
             restaurant.customers += 1;
             if !opens {
-                return;
+                return false;
             }
             dish.tables += 1;
             restaurant.tables += 1;
             changed(path.dishes[depth], is_only);
         }
+        true
     }
 
     /// Takes away a customer of the dish at `depth` of the path. `changed` is shown each dish whose tables change, and
-    /// whether this was its only customer.
+    /// whether this was its only customer. Returns whether the root closed a table: a customer of the base leaves.
     #[inline]
     pub fn remove(
         &mut self,
@@ -187,7 +212,7 @@ impl House {
         depth: usize,
         changed: &mut impl FnMut(u32, bool),
         rng: &mut Generator,
-    ) {
+    ) -> bool {
         for depth in (0..=depth).rev() {
             let dish = &mut tree.dishes[path.dishes[depth] as usize];
             let restaurant = &mut tree.restaurants[path.restaurants[depth] as usize];
@@ -200,11 +225,12 @@ impl House {
                 _ => unit(rng) < self.alone[depth].probability(customers, tables),
             };
             if !closes {
-                return;
+                return false;
             }
             dish.tables -= 1;
             restaurant.tables -= 1;
             changed(path.dishes[depth], customers == 1);
         }
+        true
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rand::RngExt;
 
+use super::base::{Given, Seated};
 use super::merge::{Change, Marks};
 use super::order::{self, Scratch, StopPrior};
 use super::parameters::{Census, Hyperprior, Parameters};
@@ -172,6 +173,118 @@ fn seatings_of_a_hierarchy_have_their_exact_distribution() {
     }
     let found = distance(&seen, &exact);
     assert!(found < 0.01, "{found} from the exact distribution");
+}
+
+/// Two trees over a third, which has restaurants of its own over a given distribution.
+///
+/// The first: context 5 has dish 0 three times and dish 1 once. The second: the root has dish 0 twice. Below both: dish 0
+/// and dish 1 in context 9 of another tree, and its root.
+#[test]
+fn trees_over_other_restaurants_have_their_exact_distribution() {
+    const BOTTOM: [f64; 3] = [0.6, 0.3, 0.1];
+    let (a, b) = ([0.4, 0.7], [1.5, 0.8]); // of the first, by depth
+    let (c, d) = (0.2, 0.6); // of the second
+    let (e, f) = ([0.5, 0.3], [0.9, 1.1]); // of the base, by depth
+    let (mut first, leaves) = plant(&[&[5, 0], &[5, 0], &[5, 0], &[5, 1]], 1);
+    let (mut second, others) = plant(&[&[0], &[0]], 0);
+    let (mut below, leaf_of) = plant(&[&[9, 0], &[9, 1]], 1);
+    let given = |discounts: &[f64], strengths: &[f64]| {
+        House::new(Parameters { discounts: discounts.to_vec(), strengths: strengths.to_vec() }, f64::NAN)
+    };
+    let (mut house_a, mut house_c, mut house_e) = (given(&a, &b), given(&[c], &[d]), given(&e, &f));
+    let roots = [&first, &below].map(|tree: &Tree| tree.levels[0].dishes.start as usize);
+    let mut seen = BTreeMap::new();
+    let mut rng = generator(8, Purpose::Synth, 0, 0);
+    for sweep in 0..=400_000 {
+        let mut base = Seated::new(&mut below, &mut house_e, Given(|w| BOTTOM[w as usize]), &leaf_of, |_, _| ());
+        let mut tree = Seated::new(&mut first, &mut house_a, &mut base, &[], |_, _| ());
+        for &leaf in &leaves {
+            if sweep > 0 {
+                tree.remove(leaf, &mut rng);
+            }
+            tree.add(leaf, &mut rng);
+        }
+        let mut tree = Seated::new(&mut second, &mut house_c, &mut base, &[], |_, _| ());
+        for &leaf in &others {
+            if sweep > 0 {
+                tree.remove(leaf, &mut rng);
+            }
+            tree.add(leaf, &mut rng);
+        }
+        let tables = [
+            first.dishes[leaves[0] as usize],
+            first.dishes[roots[0]],
+            second.dishes[0],
+            below.dishes[leaf_of[0] as usize],
+            below.dishes[roots[1]],
+        ]
+        .map(|dish| dish.tables as usize);
+        assert_eq!(
+            below.dishes[leaf_of[0] as usize].customers as usize,
+            tables[1] + tables[2],
+            "customers of the base"
+        );
+        if sweep > 0 {
+            *seen.entry(tables).or_insert(0.0) += 1.0;
+        }
+    }
+    let mut exact = BTreeMap::new();
+    // Dish 1 has one customer at one table everywhere on its way down.
+    for s in tables_for(3) {
+        for r in tables_for(s) {
+            for t in tables_for(2) {
+                for u in tables_for(r + t) {
+                    for v in tables_for(u) {
+                        let above = weight(a[1], b[1], &[(3, s), (1, 1)])
+                            * weight(a[0], b[0], &[(s, r), (1, 1)])
+                            * weight(c, d, &[(2, t)]);
+                        let base = weight(e[1], f[1], &[(r + t, u), (1, 1)]) * weight(e[0], f[0], &[(u, v), (1, 1)]);
+                        exact.insert([s, r, t, u, v], above * base * BOTTOM[0].powi(v as i32) * BOTTOM[1]);
+                    }
+                }
+            }
+        }
+    }
+    let found = distance(&seen, &exact);
+    assert!(found < 0.01, "{found} from the exact distribution");
+}
+
+#[test]
+fn over_a_learned_base_probabilities_sum_to_one_and_nothing_is_left_behind() {
+    const OUTCOMES: u32 = 6;
+    let mut rng = generator(10, Purpose::Synth, 0, 0);
+    let tokens: Vec<[u32; 3]> =
+        (0..300).map(|_| [rng.random_range(0..4), rng.random_range(0..4), rng.random_range(0..OUTCOMES)]).collect();
+    // Every outcome in context (0, 0) too, to be asked for; and in the base.
+    let asked: Vec<[u32; 3]> = (0..OUTCOMES).map(|w| [0, 0, w]).collect();
+    let lists: Vec<&[u32]> = tokens.iter().chain(&asked).map(|token| &token[..]).collect();
+    let (mut tree, leaves) = plant(&lists, 2);
+    let all: Vec<[u32; 1]> = (0..OUTCOMES).map(|w| [w]).collect();
+    let (mut below, leaf_of) = plant(&all.iter().map(|token| &token[..]).collect::<Vec<_>>(), 0);
+    let empty = (tree.clone(), below.clone());
+    let mut house = House::new(Parameters::new(2, 0.6, 0.4), f64::NAN);
+    let mut house_below = House::new(Parameters::new(0, 0.3, 2.0), f64::NAN);
+    let mut base = Seated::new(
+        &mut below,
+        &mut house_below,
+        Given(|w| f64::from(w + 1) / f64::from(OUTCOMES * (OUTCOMES + 1) / 2)),
+        &leaf_of,
+        |_, _| (),
+    );
+    let mut over = Seated::new(&mut tree, &mut house, &mut base, &[], |_, _| ());
+    let (seated, asked) = leaves.split_at(tokens.len());
+    for round in 0..20 {
+        for &leaf in seated {
+            if round > 0 {
+                over.remove(leaf, &mut rng);
+            }
+            over.add(leaf, &mut rng);
+        }
+        let sum: f64 = asked.iter().map(|&leaf| over.predict(leaf)).sum();
+        assert!((sum - 1.0).abs() < 1e-12, "{sum}");
+    }
+    seated.iter().for_each(|&leaf| over.remove(leaf, &mut rng));
+    assert_eq!((tree, below), empty);
 }
 
 #[test]
@@ -360,6 +473,38 @@ proptest! {
             house.remove(&mut tree, &path, path.depth(), &mut |_, _| (), &mut rng);
         }
         prop_assert_eq!(tree, empty);
+    }
+
+    #[test]
+    fn probabilities_sum_to_one_in_every_context(tokens in some_tokens(), seed in 0..100u64, a in 0.0..0.95, b in 0.01..9.0) {
+        const OUTCOMES: u32 = 4;
+        // Every outcome of every context is in the tree, to be asked for.
+        let contexts: std::collections::BTreeSet<&[u32]> = tokens.iter().map(|token| &token[..token.len() - 1]).collect();
+        let asked: Vec<Vec<u32>> =
+            contexts.iter().flat_map(|context| (0..OUTCOMES).map(|w| [context, &[w][..]].concat())).collect();
+        let lists: Vec<&[u32]> = tokens.iter().chain(&asked).map(Vec::as_slice).collect();
+        let (mut tree, leaves) = plant(&lists, 3);
+        let (seated, asked) = leaves.split_at(tokens.len());
+        let mut house = House::new(Parameters::new(3, a, b), 1.0 / f64::from(OUTCOMES));
+        let mut rng = generator(seed, Purpose::Synth, 0, 0);
+        chain(&mut tree, seated, &mut house, &mut rng, 2, |_| ());
+        // Tokens that stop and pass on their way, so that orders weigh differently in every context.
+        tree.visits = vec![Visits::default(); tree.restaurants.len()];
+        seated.iter().for_each(|&leaf| tree.visit(leaf, 1));
+        let prior = StopPrior { alpha: b, beta: 1.0 };
+        let (mut path, mut scratch) = (Path::default(), Scratch::default());
+        for context in asked.chunks(OUTCOMES as usize) {
+            let (mut sums, mut infinite) = ([0.0; 4], 0.0);
+            for &leaf in context {
+                path.find(&tree, leaf);
+                house.probabilities(&tree, &path, &mut scratch.words);
+                (0..=path.depth()).for_each(|depth| sums[depth] += scratch.words[depth]);
+                infinite += order::probability(&house, &prior, &tree, &path, &mut scratch);
+            }
+            for sum in sums[..=path.depth()].iter().chain([&infinite]) {
+                prop_assert!((sum - 1.0).abs() < 1e-12, "{} in {:?}, {}", sum, sums, infinite);
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Language models as a user sees them: the same model whatever happens on the way, quality, and bad input.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
+use sawmill::lm::history::History;
+use sawmill::lm::model::LanguageModel;
 use serde_json::Value;
 
 use crate::support::{finish, folder, free_addresses, real_data, run, sawmill, write};
@@ -136,6 +139,84 @@ fn killed_at_any_moment_and_resumed_by_others_the_language_model_is_the_same() {
         let (code, stderr) = end(child);
         assert_eq!(code, 0, "{stderr}");
         assert!(results(&whole) == results(&out), "{order}: killed {kills} times");
+    }
+}
+
+/// How often each context, nearest word first, is followed by each word: contexts as long as the order and the sentence's
+/// begin allow.
+fn count_ngrams(model: &LanguageModel, text: &str) -> BTreeMap<(Vec<u32>, u32), u32> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        let mut history = History::begin(&model.symbols, model.depths() - 1);
+        let words = line.split_whitespace().map(|word| model.kept.vocabulary.id(word));
+        for symbol in words.chain([model.symbols.end]) {
+            *counts.entry((history.words().to_vec(), symbol)).or_insert(0) += 1;
+            history.push(symbol);
+        }
+    }
+    counts
+}
+
+/// Checks a restaurant and all below it: customers are the children's tables and the tokens that stop here; every dish
+/// with customers has tables, and not more than them; probabilities sum to one.
+fn check_restaurant(model: &LanguageModel, at: usize, context: &mut Vec<u32>, ngrams: &BTreeMap<(Vec<u32>, u32), u32>) {
+    let is_last = context.len() + 1 == model.depths() || context.last() == Some(&model.symbols.begin);
+    let (mut stops, mut passes) = (0, 0);
+    for dish in model.dishes(at) {
+        let (customers, tables, outcome) = (model.customers(dish), model.tables(dish), model.outcome(dish));
+        assert!(1 <= tables && tables <= customers, "{context:?} {outcome}: {customers} customers at {tables} tables");
+        let of_child = |child: usize| model.find_dish(child, outcome).map_or(0, |dish| model.tables(dish));
+        let below: u32 = model.children(at).map(of_child).sum();
+        assert!(customers >= below, "{context:?} {outcome}: {customers} customers, {below} tables below");
+        stops += customers - below;
+        if is_last && !model.is_infinite() {
+            assert_eq!(ngrams.get(&(context.clone(), outcome)), Some(&customers), "{context:?} {outcome}");
+        }
+    }
+    for child in model.children(at) {
+        context.push(model.element(child));
+        check_restaurant(model, child, context, ngrams);
+        context.pop();
+        passes += model.visits(child).stops + model.visits(child).passes;
+    }
+    match model.is_infinite() {
+        true => assert_eq!((model.visits(at).stops, model.visits(at).passes), (stops, passes), "{context:?}"),
+        false => assert!(is_last || stops == 0, "{context:?}: {stops} tokens have a longer context"),
+    }
+    let p = |outcome: u32| model.probability(context.iter().copied(), outcome).0;
+    let sum: f64 = (0..model.symbols.outcomes()).map(p).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{context:?}: probabilities sum to {sum}");
+}
+
+#[test]
+fn counts_hold_together_after_every_synchronisation() {
+    for order in ["[model]\norder = 3\n", "[model]\norder = 'infinite'\nmax_order = 4\n"] {
+        let folder = folder();
+        let job = job(folder.path(), &format!("{order}[checkpoint]\nevery = 0\n"));
+        let text = corpus(1, 150);
+        write(folder.path(), "train.txt", &text);
+        // The states after 0, 1, 2, ... synchronisations, each as the model that a run ends with.
+        for sweeps in ["0", "1", "2", "3", "10"] {
+            let out = folder.path().join(sweeps);
+            let setting = format!("sampler.sweeps={sweeps}");
+            let flags = ["--workers", "2", "--set", "corpus.min_count=1", "--set", "corpus.test=[]", "--set", &setting];
+            let (code, stderr) = end(start(&job, &out, &flags));
+            assert_eq!(code, 0, "{stderr}");
+            let model = LanguageModel::load(&out).expect("a model");
+            let ngrams = count_ngrams(&model, &text);
+            check_restaurant(&model, 0, &mut vec![], &ngrams);
+            let tokens: u32 = ngrams.values().sum();
+            if model.is_infinite() {
+                assert_eq!(model.visits(0).stops + model.visits(0).passes, tokens, "every token stops somewhere");
+            } else {
+                let leaves = ngrams.iter().filter(|((context, outcome), count)| {
+                    let child = |at: Option<usize>, &element: &u32| model.find_child(at?, element);
+                    let dish = context.iter().fold(Some(0), child).and_then(|at| model.find_dish(at, *outcome));
+                    dish.is_some_and(|dish| model.customers(dish) == **count)
+                });
+                assert_eq!(leaves.count(), ngrams.len(), "every n-gram is there");
+            }
+        }
     }
 }
 

@@ -420,8 +420,10 @@ fn what_cannot_be_done_is_said() {
             [words("perplexity", &[&text]), words("export", &["--format", "arpa"]), words("generate", &[])];
         verbs
     };
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
     for (name, words) in [
         ("none", "none: No such file"),
+        ("folder", "folder: there is no model in this folder: it is not the run folder of a training"),
         ("text", "text: this is not a model of sawmill"),
         ("cut", "cut: the checksum does not match: the file is damaged or cut off"),
         ("odd", "odd: "),
