@@ -59,10 +59,9 @@ impl Counts {
         // A token's topic may have sent a table across to the global one.
         let more = u32::from(form == Form::Hierarchical);
         let room = |tokens: u32| if tokens == 0 { 0 } else { tokens + more };
-        let dishes = Seats::new(topics, tokens.iter().map(|&tokens| room(tokens)));
         Counts {
-            dishes: if form == Form::Hierarchical { dishes.with_ups() } else { dishes },
-            restaurants: Seats::new(topics, passing.into_iter().map(room)).with_shares(),
+            dishes: Seats::new(topics, tokens.iter().map(|&tokens| room(tokens))),
+            restaurants: Seats::new(topics, passing.into_iter().map(room)).with_weights(),
             coins: if form.has_global() { tree.with_dishes(2) } else { Tree::default() },
             visits: vec![Visits::default(); if is_infinite { tree.restaurants.len() } else { 0 }],
         }

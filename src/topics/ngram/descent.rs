@@ -13,6 +13,7 @@
 
 use super::counts::{Counts, Form};
 use super::rules::Rules;
+use super::seats::{Slot, Weights};
 use crate::math::lanes::{Block, LANES, blocks};
 use crate::restaurant::seating::{DEEPEST, Path};
 use crate::restaurant::tree::{NONE, Tree};
@@ -107,11 +108,11 @@ impl Descent {
         let rooms = seats.slots(hall);
         let is_full = seats.is_full(hall);
         if is_full {
-            scale(vector, &seats.shares[rooms.clone()]);
+            scale(vector, &seats.weights[rooms.clone()]);
         } else {
             for room in rooms.clone() {
                 let topic = seats.topic(room);
-                vector[topic / LANES].0[topic % LANES] *= seats.shares[room];
+                vector[topic / LANES].0[topic % LANES] *= seats.weights[room].share;
             }
         }
         let a = rules.parameters.discounts[depth] as f32;
@@ -126,8 +127,9 @@ impl Descent {
                     room += 1;
                 }
             }
-            let seats_here = counts.dishes.customers[dish] as f32 - a * counts.dishes.tables[dish] as f32;
-            vector[topic / LANES].0[topic % LANES] += seats_here * seats.inverses[room];
+            let Slot { customers, tables, .. } = counts.dishes.at[dish];
+            let seats_here = customers as f32 - a * tables as f32;
+            vector[topic / LANES].0[topic % LANES] += seats_here * seats.weights[room].inverse;
         }
         if self.form == Form::Hierarchical {
             vector[0].0[0] = global as f32;
@@ -235,13 +237,13 @@ fn lean(vector: &mut [Block<f32>], yes: f32, more: f32) {
     }
 }
 
-/// Multiplies a vector by factors, one for each topic.
+/// Multiplies a vector by the shares of all topics.
 #[inline(always)]
-fn scale(vector: &mut [Block<f32>], factors: &[f32]) {
-    for (block, factors) in vector.iter_mut().zip(factors.chunks(LANES)) {
-        match <&[f32; LANES]>::try_from(factors) {
-            Ok(factors) => block.0.iter_mut().zip(factors).for_each(|(p, factor)| *p *= factor),
-            Err(_) => block.0.iter_mut().zip(factors).for_each(|(p, factor)| *p *= factor), // the last one
+fn scale(vector: &mut [Block<f32>], weights: &[Weights]) {
+    for (block, weights) in vector.iter_mut().zip(weights.chunks(LANES)) {
+        match <&[Weights; LANES]>::try_from(weights) {
+            Ok(weights) => block.0.iter_mut().zip(weights).for_each(|(p, weights)| *p *= weights.share),
+            Err(_) => block.0.iter_mut().zip(weights).for_each(|(p, weights)| *p *= weights.share), // the last one
         }
     }
 }

@@ -226,8 +226,9 @@ impl NgramModel {
             topics.sort_unstable();
             topics.dedup();
             for topic in topics {
-                let tables = new.get(dish, topic).1.wrapping_sub(old.get(dish, topic).1) as i32;
-                let ups = new.ups(dish, topic).wrapping_sub(old.ups(dish, topic)) as i32;
+                let (old, new) = (old.get(dish, topic), new.get(dish, topic));
+                let tables = new.tables.wrapping_sub(old.tables) as i32;
+                let ups = new.ups.wrapping_sub(old.ups) as i32;
                 if (tables, ups) != (0, 0) {
                     let change = Change { dish, topic: topic as u16, customers: 0, tables, ups };
                     self.changes.tables.push(change);

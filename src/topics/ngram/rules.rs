@@ -7,6 +7,7 @@ use crate::restaurant::stirling::Alone;
 use crate::restaurant::tree::Tree;
 
 use super::counts::{Counts, Form};
+use super::seats::{Slot, Weights};
 
 /// Discounts and strengths by depth, and who sits alone, for all topics.
 #[derive(Clone, Debug)]
@@ -49,9 +50,10 @@ impl Rules {
     pub fn prepare_one(&self, counts: &mut Counts, depth: usize, room: usize) {
         let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
         let seats = &mut counts.restaurants;
-        let inverse = 1.0 / (f64::from(seats.customers[room]) + b);
-        seats.shares[room] = ((b + a * f64::from(seats.tables[room])) * inverse) as f32;
-        seats.inverses[room] = inverse as f32;
+        let Slot { customers, tables, .. } = seats.at[room];
+        let inverse = 1.0 / (f64::from(customers) + b);
+        let share = (b + a * f64::from(tables)) * inverse;
+        seats.weights[room] = Weights { share: share as f32, inverse: inverse as f32 };
     }
 
     /// p_k(w | h) at a depth of the path, where that of the distribution it leans on is `below`.
@@ -60,9 +62,13 @@ impl Rules {
         let Some(room) = counts.restaurants.find(path.restaurant(depth), topic) else { return below };
         let a = self.parameters.discounts[depth];
         let seats = match counts.dishes.find(path.dish(depth), topic) {
-            Some(slot) => f64::from(counts.dishes.customers[slot]) - a * f64::from(counts.dishes.tables[slot]),
+            Some(slot) => {
+                let Slot { customers, tables, .. } = counts.dishes.at[slot];
+                f64::from(customers) - a * f64::from(tables)
+            }
             None => 0.0,
         };
-        seats * f64::from(counts.restaurants.inverses[room]) + f64::from(counts.restaurants.shares[room]) * below
+        let Weights { share, inverse } = counts.restaurants.weights[room];
+        seats * f64::from(inverse) + f64::from(share) * below
     }
 }

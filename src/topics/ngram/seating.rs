@@ -12,6 +12,7 @@
 use super::counts::{Counts, Form};
 use super::descent::Descent;
 use super::rules::Rules;
+use super::seats::Slot;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
 use crate::restaurant::seating::Path;
@@ -98,7 +99,7 @@ impl Rules {
         self.throw(counts, descent, goes_up, depth, rng);
         if goes_up {
             let slot = counts.dishes.find(descent.path.dish(depth), topic).expect("the table's dish");
-            counts.dishes.ups[slot] += 1;
+            counts.dishes.at[slot].ups += 1;
         } else {
             self.add_global(counts, descent, depth, changed, rng);
         }
@@ -185,16 +186,16 @@ impl Rules {
         let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
         let slot = counts.dishes.open(path.dish(depth), topic);
         let room = counts.restaurants.open(path.restaurant(depth), topic);
-        let (customers, tables) = (counts.dishes.customers[slot], counts.dishes.tables[slot]);
-        let opens = customers == 0 || {
-            let seats = f64::from(customers) - a * f64::from(tables);
-            let new = (b + a * f64::from(counts.restaurants.tables[room])) * below;
+        let (dish, restaurant) = (&mut counts.dishes.at[slot], &mut counts.restaurants.at[room]);
+        let opens = dish.customers == 0 || {
+            let seats = f64::from(dish.customers) - a * f64::from(dish.tables);
+            let new = (b + a * f64::from(restaurant.tables)) * below;
             unit(rng) * (seats + new) < new
         };
-        counts.dishes.customers[slot] += 1;
-        counts.restaurants.customers[room] += 1;
-        counts.dishes.tables[slot] += u32::from(opens);
-        counts.restaurants.tables[room] += u32::from(opens);
+        dish.customers += 1;
+        restaurant.customers += 1;
+        dish.tables += u32::from(opens);
+        restaurant.tables += u32::from(opens);
         self.prepare_one(counts, depth, room);
         opens
     }
@@ -212,22 +213,22 @@ impl Rules {
         let (place, hall) = (path.dish(depth), path.restaurant(depth));
         let slot = counts.dishes.find(place, topic).expect("a customer of the topic");
         let room = counts.restaurants.find(hall, topic).expect("a customer of the topic");
-        let (customers, tables) = (counts.dishes.customers[slot], counts.dishes.tables[slot]);
+        let (dish, restaurant) = (&mut counts.dishes.at[slot], &mut counts.restaurants.at[room]);
+        let Slot { customers, tables, .. } = *dish;
         let closes = match tables {
             _ if tables == customers => true,
             1 => false,
             _ => unit(rng) < self.alone[depth].probability(customers, tables),
         };
-        counts.dishes.customers[slot] -= 1;
-        counts.restaurants.customers[room] -= 1;
+        dish.customers -= 1;
+        restaurant.customers -= 1;
         let mut went_up = true;
         if closes {
-            counts.dishes.tables[slot] -= 1;
-            counts.restaurants.tables[room] -= 1;
-            if self.has_labels(topic) {
-                let ups = &mut counts.dishes.ups[slot];
-                went_up = unit(rng) * f64::from(tables) < f64::from(*ups);
-                *ups -= u32::from(went_up);
+            dish.tables -= 1;
+            restaurant.tables -= 1;
+            if self.form == Form::Hierarchical && topic > 0 {
+                went_up = unit(rng) * f64::from(tables) < f64::from(dish.ups);
+                dish.ups -= u32::from(went_up);
             }
         }
         self.prepare_one(counts, depth, room);

@@ -38,6 +38,7 @@ use super::counts::Form;
 use super::descent::Descent;
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::rules::Rules;
+use super::seats::Slot;
 use super::token_based::settle;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
@@ -244,9 +245,9 @@ impl TableSampler {
     fn seat(&mut self, seating: &mut Seating<'_>, own: &[Customer], depth: usize, rng: &mut Generator) {
         let Customer { dish, topic, .. } = own[0];
         let slot = seating.counts.dishes.find(dish, usize::from(topic)).expect("own customers are counted");
-        let (customers, tables) = (seating.counts.dishes.customers[slot], seating.counts.dishes.tables[slot]);
+        let Slot { customers, tables, ups, .. } = seating.counts.dishes.at[slot];
         let labels = seating.rules.has_labels(usize::from(topic));
-        let mut ups = if labels { seating.counts.dishes.ups[slot] } else { tables };
+        let mut ups = if labels { ups } else { tables };
         let a = seating.rules.parameters.discounts[depth];
         let alone = &mut seating.rules.alone[depth];
         let Seats { opens, at, sizes } = &mut self.seats;
@@ -480,17 +481,17 @@ fn change_block(
         let hall = tree.dishes[node.dish as usize].restaurant;
         let (customers, tables) = (sign * node.customers as i32, sign * node.tables as i32);
         let slot = counts.dishes.open(node.dish, topic);
-        let dishes = &mut counts.dishes;
-        dishes.customers[slot] = dishes.customers[slot].wrapping_add_signed(customers);
-        dishes.tables[slot] = dishes.tables[slot].wrapping_add_signed(tables);
+        let dish = &mut counts.dishes.at[slot];
+        dish.customers = dish.customers.wrapping_add_signed(customers);
+        dish.tables = dish.tables.wrapping_add_signed(tables);
         if labels && (place > 0 || first_up) {
-            dishes.ups[slot] = dishes.ups[slot].wrapping_add_signed(tables);
+            dish.ups = dish.ups.wrapping_add_signed(tables);
         }
-        dishes.close(node.dish, slot);
+        counts.dishes.close(node.dish, slot);
         let room = counts.restaurants.open(hall, topic);
-        let rooms = &mut counts.restaurants;
-        rooms.customers[room] = rooms.customers[room].wrapping_add_signed(customers);
-        rooms.tables[room] = rooms.tables[room].wrapping_add_signed(tables);
+        let restaurant = &mut counts.restaurants.at[room];
+        restaurant.customers = restaurant.customers.wrapping_add_signed(customers);
+        restaurant.tables = restaurant.tables.wrapping_add_signed(tables);
         rules.prepare_one(counts, tree.depth_of(node.dish), room);
         counts.restaurants.close(hall, room);
     }
@@ -563,18 +564,25 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, weights: &mut [f64], fac
     let (a, b) = (rules.parameters.discounts[depth], rules.parameters.strengths[depth]);
     let (seats, hall) = (&counts.restaurants, tree.dishes[node.dish as usize].restaurant);
     let rooms = seats.slots(hall);
+    if node.customers == 1 {
+        for room in rooms {
+            weights[seats.topic(room)] *= f64::from(seats.weights[room].share);
+        }
+        return rescale(weights, factors);
+    }
     if seats.is_full(hall) {
-        let (customers, tables) = (&seats.customers[rooms.clone()], &seats.tables[rooms]);
+        let of_topics = &seats.at[rooms];
         for i in 0..node.customers {
             let more = f64::from(i);
             if i < node.tables {
                 let empty = (b + more) / (b + a * more);
-                for ((weight, &c), &t) in weights.iter_mut().zip(customers).zip(tables) {
-                    *weight *= (b + a * (f64::from(t) + more)) / (b + f64::from(c) + more) * empty;
+                for (weight, slot) in weights.iter_mut().zip(of_topics) {
+                    let (c, t) = (f64::from(slot.customers), f64::from(slot.tables));
+                    *weight *= (b + a * (t + more)) / (b + c + more) * empty;
                 }
             } else {
-                for (weight, &c) in weights.iter_mut().zip(customers) {
-                    *weight *= (b + more) / (b + f64::from(c) + more);
+                for (weight, slot) in weights.iter_mut().zip(of_topics) {
+                    *weight *= (b + more) / (b + f64::from(slot.customers) + more);
                 }
             }
             rescale(weights, factors);
@@ -582,7 +590,7 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, weights: &mut [f64], fac
         return;
     }
     for room in rooms {
-        let (c, t) = (f64::from(seats.customers[room]), f64::from(seats.tables[room]));
+        let (c, t) = (f64::from(seats.at[room].customers), f64::from(seats.at[room].tables));
         let mut factor = 1.0;
         for i in 0..node.customers {
             let more = f64::from(i);
