@@ -1,7 +1,7 @@
 //! `sawmill status`: how far a run has come, from its folder.
 
 use std::fs::{File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use super::print;
 use crate::cluster::heartbeat::{self, Sign};
 use crate::error::{Result, exit};
 use crate::job::manifest::{Manifest, State, now};
+use crate::study::results::Listing;
 
 #[derive(Args)]
 pub struct Status {
@@ -36,7 +37,10 @@ impl Status {
         text += &format!("workers: {} in {} processes\n", manifest.workers, manifest.processes);
         let elapsed = if is_active { now().saturating_sub(manifest.started) as f64 } else { manifest.seconds };
         text += &format!("time: {elapsed:.1} s\n");
-        text += &self.figures().unwrap_or_default();
+        text += &match manifest.kind.as_str() {
+            "study" => variants(&self.run),
+            _ => figures(&self.run).unwrap_or_default(),
+        };
         let report = self.run.join("report").join("index.html");
         if report.exists() {
             text += &format!("report: {}\n", report.display());
@@ -44,52 +48,68 @@ impl Status {
         print(&text)?;
         Ok(exit::DONE)
     }
+}
 
-    /// The last line of the metrics.
-    fn figures(&self) -> Option<String> {
-        let metrics = std::fs::read_to_string(self.run.join("metrics.jsonl")).ok()?;
-        let last: Value = serde_json::from_str(metrics.lines().last()?).ok()?;
-        if let (Some(done), Some(all)) = (last["bytes"].as_f64(), last["bytes_total"].as_f64()) {
-            let share = (done / all.max(1.0)).min(1.0);
-            let seconds = last["seconds"].as_f64()?;
-            let left = seconds * (1.0 / share.max(1e-9) - 1.0);
-            return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
-        }
-        if last["sweep"].is_u64() {
-            return self.sweeps(&metrics);
-        }
-        Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
+/// How many variants of a study are done, and how far the one has come that is running.
+fn variants(run: &Path) -> String {
+    let Ok(listing) = Listing::load(run) else { return String::new() };
+    let states = listing.states(run);
+    let done = states.iter().filter(|state| **state == Some(State::Done)).count();
+    let mut text = format!("variants: {done} of {} done\n", states.len());
+    for (listed, state) in listing.variants.iter().zip(states) {
+        let what = match state {
+            Some(State::Running | State::Watching) => "running",
+            Some(State::Stopped) => "stopped",
+            Some(State::Failed) => "failed",
+            Some(State::Done) | None => continue,
+        };
+        text += &format!("{what}: {}\n{}", listed.name, figures(&run.join(&listed.name)).unwrap_or_default());
     }
+    text
+}
 
-    /// How far training has come, from the metrics of its rounds.
-    fn sweeps(&self, metrics: &str) -> Option<String> {
-        let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let sum = |name: &str| rounds.iter().filter_map(|round| round[name].as_f64()).sum::<f64>();
-        let (last, job) = (rounds.last()?, std::fs::read_to_string(self.run.join("job.toml")).ok()?);
-        let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()?;
-        let sweep = last["sweep"].as_u64()?;
-        let left = sum("seconds") / rounds.len() as f64 * (all as u64).saturating_sub(sweep) as f64;
-        let share = 100.0 * sum("sync_seconds") / (sum("sync_seconds") + sum("sweep_seconds")).max(1e-9);
-        let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
+/// The last line of the metrics.
+fn figures(run: &Path) -> Option<String> {
+    let metrics = std::fs::read_to_string(run.join("metrics.jsonl")).ok()?;
+    let last: Value = serde_json::from_str(metrics.lines().last()?).ok()?;
+    if let (Some(done), Some(all)) = (last["bytes"].as_f64(), last["bytes_total"].as_f64()) {
+        let share = (done / all.max(1.0)).min(1.0);
+        let seconds = last["seconds"].as_f64()?;
+        let left = seconds * (1.0 / share.max(1e-9) - 1.0);
+        return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
+    }
+    if last["sweep"].is_u64() {
+        return sweeps(run, &metrics);
+    }
+    Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
+}
+
+/// How far training has come, from the metrics of its rounds.
+fn sweeps(run: &Path, metrics: &str) -> Option<String> {
+    let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let sum = |name: &str| rounds.iter().filter_map(|round| round[name].as_f64()).sum::<f64>();
+    let (last, job) = (rounds.last()?, std::fs::read_to_string(run.join("job.toml")).ok()?);
+    let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()?;
+    let sweep = last["sweep"].as_u64()?;
+    let left = sum("seconds") / rounds.len() as f64 * (all as u64).saturating_sub(sweep) as f64;
+    let share = 100.0 * sum("sync_seconds") / (sum("sync_seconds") + sum("sweep_seconds")).max(1e-9);
+    let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
+    text +=
+        &format!("speed: {:.0} words per second; synchronisation {share:.1} %\n", last["tokens_per_second"].as_f64()?);
+    if let Some(perplexity) = rounds.iter().rev().find_map(|round| round["perplexity"].as_f64()) {
+        text += &format!("test perplexity: {perplexity:.2}\n");
+    }
+    if let Some(round) = rounds.iter().rev().find(|round| round["checkpointed"] == true) {
+        text += &format!("last checkpoint: sweep {}\n", round["sweep"]);
+    }
+    let signs: Vec<Sign> = (0..).map_while(|process| heartbeat::read(run, process)).collect();
+    if let Some(slowest) =
+        signs.iter().max_by(|a, b| a.sweep_seconds.total_cmp(&b.sweep_seconds)).filter(|_| signs.len() > 1)
+    {
         text += &format!(
-            "speed: {:.0} words per second; synchronisation {share:.1} %\n",
-            last["tokens_per_second"].as_f64()?
+            "slowest: process {} ({:.3} s of sweeping in its last round)\n",
+            slowest.process, slowest.sweep_seconds
         );
-        if let Some(perplexity) = rounds.iter().rev().find_map(|round| round["perplexity"].as_f64()) {
-            text += &format!("test perplexity: {perplexity:.2}\n");
-        }
-        if let Some(round) = rounds.iter().rev().find(|round| round["checkpointed"] == true) {
-            text += &format!("last checkpoint: sweep {}\n", round["sweep"]);
-        }
-        let signs: Vec<Sign> = (0..).map_while(|process| heartbeat::read(&self.run, process)).collect();
-        if let Some(slowest) =
-            signs.iter().max_by(|a, b| a.sweep_seconds.total_cmp(&b.sweep_seconds)).filter(|_| signs.len() > 1)
-        {
-            text += &format!(
-                "slowest: process {} ({:.3} s of sweeping in its last round)\n",
-                slowest.process, slowest.sweep_seconds
-            );
-        }
-        Some(text)
     }
+    Some(text)
 }

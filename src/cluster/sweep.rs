@@ -136,6 +136,8 @@ pub struct Control {
     pub resume: bool,
     /// Set when the process is asked to stop.
     pub stop: Arc<AtomicBool>,
+    /// Set when training has stopped because some process was asked to.
+    pub stopped: Arc<AtomicBool>,
     pub heartbeat: Arc<Heartbeat>,
 }
 
@@ -238,6 +240,7 @@ pub fn train<M: Model>(
             return Err(Error::Usage(format!("the last checkpoint could not be written: {error}")));
         }
         if is_stopped {
+            control.stopped.store(true, Ordering::Relaxed);
             return Ok((driver.model, End::Stopped));
         }
     }

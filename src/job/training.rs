@@ -1,5 +1,6 @@
 //! What every job that is trained by sweeps does around its training: stop signals, checkpoints, signs of life, progress.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -56,7 +57,14 @@ impl Training<'_> {
         }
         let heartbeat =
             Heartbeat::start(session.out.clone(), cluster.process, cluster.processes(), session.stall_after);
-        let control = Control { checkpoints, resume: session.resume, stop, heartbeat: heartbeat.clone() };
+        let stopped = Arc::new(AtomicBool::new(false));
+        let control = Control {
+            checkpoints,
+            resume: session.resume,
+            stop,
+            stopped: stopped.clone(),
+            heartbeat: heartbeat.clone(),
+        };
         let folder = session.record.as_ref().map(|record| record.folder.clone());
         let sweep = Arc::new(Mutex::new(0));
         let meter = folder.as_ref().map(|_| {
@@ -69,6 +77,7 @@ impl Training<'_> {
         let results = cluster.run(|| self.mesh_fingerprint(session), move |worker| program(worker, &watcher));
         drop(meter);
         heartbeat.end();
+        session.is_stopped = stopped.load(Ordering::Relaxed);
         let mut made = None;
         for result in results? {
             made = result?.or(made);

@@ -449,6 +449,7 @@ fn killed_while_it_writes_a_checkpoint_the_one_before_counts() {
     for (point, workers) in points.iter().zip(["1", "2", "3"]) {
         std::fs::create_dir_all(&parts).unwrap();
         assert!(Command::new("mkfifo").arg(point).status().expect("mkfifo").success());
+        let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
         let mut child = start(&job, &out, &["--resume", "--workers", workers]);
         wait_until("the sweep before", || last_sweep(&out) == Some(next - 1));
         std::thread::sleep(Duration::from_millis(300));
