@@ -60,11 +60,21 @@ pub struct ModelSettings {
     pub learn_alpha: bool,
     /// Prior of a word in a topic.
     pub beta: f64,
+    /// Of the topics, where they rescale an n-gram model.
+    pub weight: f64,
 }
 
 impl Default for ModelSettings {
     fn default() -> ModelSettings {
-        ModelSettings { model: ModelType::Lda, topics: 50, order: 3, strength: 5.0, learn_alpha: true, beta: 0.01 }
+        ModelSettings {
+            model: ModelType::Lda,
+            topics: 50,
+            order: 3,
+            strength: 5.0,
+            learn_alpha: true,
+            beta: 0.01,
+            weight: 0.7,
+        }
     }
 }
 
@@ -76,10 +86,12 @@ pub enum ModelType {
     Hpytm,
     /// The same and a global n-gram model, with a coin for each context.
     Switching,
+    /// One n-gram model, whose words LDA weighs.
+    Rescaling,
 }
 
 impl ModelSettings {
-    /// Whether topics are models of n-grams.
+    /// Whether tokens are n-grams, and ends of sentences are among them.
     pub fn is_ngram(&self) -> bool {
         self.model != ModelType::Lda
     }
@@ -95,6 +107,7 @@ impl ModelSettings {
             ModelType::Lda => "LDA",
             ModelType::Hpytm => "HPYTM",
             ModelType::Switching => "SWITCHING",
+            ModelType::Rescaling => "RESCALING",
         }
     }
 }
@@ -104,11 +117,13 @@ impl ModelSettings {
 pub struct SamplerSettings {
     pub sweeps: u64,
     pub sync_every: u64,
+    /// How many of the sweeps, the last ones, also pass over the n-gram model that topics rescale.
+    pub ngram_sweeps: u64,
 }
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 200, sync_every: 1 }
+        SamplerSettings { sweeps: 200, sync_every: 1, ngram_sweeps: 100 }
     }
 }
 
@@ -158,6 +173,8 @@ pub struct Plan {
     pub model: ModelSettings,
     pub evaluation: EvaluationSettings,
     pub schedule: Schedule,
+    /// Sweeps before the first one of the n-gram model that topics rescale.
+    pub before_ngrams: u64,
 }
 
 impl TopicsJob {
@@ -182,6 +199,15 @@ impl TopicsJob {
             self.model.strength > 0.0 && self.model.beta > 0.0,
             "model.strength and model.beta have to be positive",
         )?;
+        require(
+            (0.0..=2.0).contains(&self.model.weight),
+            "model.weight has to be between 0 (n-grams alone) and 2; 0.7 is usual",
+        )?;
+        let is_rescaling = self.model.model == ModelType::Rescaling;
+        require(
+            !is_rescaling || self.sampler.ngram_sweeps > 0,
+            "sampler.ngram_sweeps is 0; the n-gram model has to be swept at least once",
+        )?;
         require(self.evaluation.particles > 0, "evaluation.particles is 0; it has to be at least 1")?;
         require(self.evaluation.resample > 0, "evaluation.resample is 0; it has to be at least 1")?;
         let Corpus { files, training_files, test, format, encoding, tokenisation, min_count } =
@@ -203,6 +229,10 @@ impl TopicsJob {
                 sync_every: self.sampler.sync_every,
                 evaluate_every: self.evaluation.every,
                 checkpoint_every: self.checkpoint.every,
+            },
+            before_ngrams: match is_rescaling {
+                true => self.sampler.sweeps.saturating_sub(self.sampler.ngram_sweeps),
+                false => 0,
             },
         })
     }
@@ -240,7 +270,7 @@ impl Plan {
         let mut hasher = blake3::Hasher::new();
         let settings = (env!("CARGO_PKG_VERSION"), self.seed, &self.test, &self.format, &self.encoding);
         let model = (&self.tokenisation, self.min_count, &self.model, self.schedule.shards, self.schedule.sync_every);
-        hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
+        hasher.update(format!("{settings:?} {model:?} {} {}", self.before_ngrams, self.training_files).as_bytes());
         for path in &self.files {
             hasher.update(open::mark(path).as_bytes());
         }

@@ -160,6 +160,11 @@ impl NgramModel {
         &self.counts
     }
 
+    /// The test documents of an own shard: number in the catalogue, and dishes of whole contexts.
+    pub fn test_documents(&self, shard: u32) -> &[(u32, Vec<u32>)] {
+        self.tests.get(&shard).map_or(&[], Vec::as_slice)
+    }
+
     /// Restaurants of any topic that have customers: the nodes of the paper's Table 2.
     pub fn nodes(&self) -> usize {
         let restaurants = &self.counts.restaurants;

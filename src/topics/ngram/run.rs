@@ -14,7 +14,8 @@ use crate::report::line_chart::over_sweeps;
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
 use crate::topics::collection::collect;
-use crate::topics::job::Plan;
+use crate::topics::job::{ModelType, Plan};
+use crate::topics::rescaling::model::Rescaling;
 
 /// What was found at an evaluation.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ struct Evaluated {
     sweep: u64,
     perplexity: Option<f64>,
     nodes: u64,
+    /// Of prediction, added up over shards; none where the model does not tell.
+    seconds: Option<f64>,
 }
 
 /// What worker 0 brings back.
@@ -66,15 +69,15 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let training_tokens = words(&collection.share.training);
     let is_mine = move |shard: u32| shard % peers == index;
     let shards = plan.schedule.shards;
-    let model = NgramModel::new(plan.seed, &plan.model, &plan.evaluation, symbols, collection.share, shards, is_mine);
     let (mut evaluated, mut rounds) = (vec![], Round::default());
-    let (_, end) = train(worker, model, &plan.schedule, &watcher.control, |_, round| {
+    let mut tell = |round: &Round| {
         watcher.at(round.sweep);
         let found = round.snapshot.last().map(|&nodes| Evaluated {
             sweep: round.sweep,
             perplexity: (round.evaluation.get(1) > Some(&0.0))
                 .then(|| libm::exp(-round.evaluation[0] / round.evaluation[1])),
             nodes: nodes as u64,
+            seconds: round.evaluation.get(2).copied(),
         });
         if !round.is_past {
             let mut line = watcher.metrics(round);
@@ -86,7 +89,19 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         }
         evaluated.extend(found);
         add(&mut rounds, round);
-    })?;
+    };
+    let Plan { seed, model, evaluation, schedule, before_ngrams, .. } = plan;
+    let share = collection.share;
+    let end = match model.model {
+        ModelType::Rescaling => {
+            let model = Rescaling::new(*seed, model, evaluation, symbols, share, shards, *before_ngrams, is_mine);
+            train(worker, model, schedule, &watcher.control, |_, round| tell(round))?.1
+        }
+        _ => {
+            let model = NgramModel::new(*seed, model, evaluation, symbols, share, shards, is_mine);
+            train(worker, model, schedule, &watcher.control, |_, round| tell(round))?.1
+        }
+    };
     let problems = collection.catalogue.problems.iter().map(|(file, problem)| Diagnostic {
         path: plan.files[*file as usize].display().to_string(),
         problem: problem.clone(),
@@ -112,7 +127,7 @@ fn add(sum: &mut Round, round: &Round) {
 
 fn perplexity_table(trained: &Trained) -> Table {
     let mut table = Table::new(["sweep", "perplexity", "nodes"].map(|name| (name, Align::Number)));
-    for Evaluated { sweep, perplexity, nodes } in &trained.evaluated {
+    for Evaluated { sweep, perplexity, nodes, .. } in &trained.evaluated {
         let perplexity = perplexity.map_or(String::new(), |p| format!("{p:.4}"));
         table.push(vec![sweep.to_string(), perplexity, nodes.to_string()]);
     }
@@ -172,6 +187,7 @@ fn summary(plan: &Plan, trained: &Trained) -> String {
         "perplexity_last": trained.evaluated.last().and_then(|e| e.perplexity),
         "samples": mean.map_or(0, |(_, samples)| samples),
         "nodes": trained.evaluated.last().map(|e| e.nodes),
+        "prediction_seconds": trained.evaluated.last().and_then(|e| e.seconds),
         "sweeps": plan.schedule.sweeps,
         "tokens_per_second": rounds.tokens as f64 / (rounds.sweep_seconds + rounds.sync_seconds).max(1e-9),
         "sweep_seconds_per_sweep": per_sweep(rounds.sweep_seconds),
