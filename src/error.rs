@@ -47,6 +47,15 @@ impl Error {
         }
     }
 
+    /// The same, of a part of the whole.
+    pub fn within(self, part: &str) -> Error {
+        match self {
+            Error::Usage(message) => Error::Usage(format!("{part}: {message}")),
+            Error::Input(message) => Error::Input(format!("{part}: {message}")),
+            Error::Cluster(message) => Error::Cluster(format!("{part}: {message}")),
+        }
+    }
+
     /// Something that cannot be written.
     pub fn output(path: &Path, error: impl Display) -> Error {
         Error::Usage(format!("cannot write {}: {error}", path.display()))

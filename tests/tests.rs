@@ -11,6 +11,7 @@
 //! - `mesh`: strangers, other jobs and missing processes
 //! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
+//! - `study_job`: jobs in several variants: side by side, stopped, killed and resumed, bad files
 //! - `synchronisation`: operators against plain sequential twins
 //! - `lm_job`: language models: the law, killed and resumed, quality, bad input
 //! - `ngram_job`: topic n-gram models: the law, killed and resumed
@@ -43,6 +44,8 @@ mod page;
 mod perplexity;
 #[path = "all/reader.rs"]
 mod reader;
+#[path = "all/study_job.rs"]
+mod study_job;
 #[path = "all/synchronisation.rs"]
 mod synchronisation;
 #[path = "all/topics_job.rs"]

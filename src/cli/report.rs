@@ -10,6 +10,7 @@ use crate::job::folder::{RunFolder, write_whole};
 use crate::job::manifest::Manifest;
 use crate::oracle::report::compare;
 use crate::oracle::run::Outcome;
+use crate::study::results::Listing;
 
 #[derive(Args)]
 pub struct Report {
@@ -25,6 +26,9 @@ impl Report {
     pub fn run(&self) -> Result<u8> {
         for run in &self.runs {
             let manifest = Manifest::load(run)?;
+            if manifest.kind == "study" && self.runs.len() == 1 {
+                Listing::load(run)?.report(&RunFolder::create(run)?)?;
+            }
             if manifest.kind != "oracle" {
                 return self.find(run, &manifest.kind);
             }

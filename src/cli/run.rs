@@ -9,7 +9,7 @@ use super::print;
 use crate::error::{Error, Result, exit};
 use crate::job::Job;
 use crate::job::file::Document;
-use crate::job::session::{Record, Session, has_result, report_page};
+use crate::job::session::{Session, report_page};
 use crate::progress::Style;
 
 #[derive(Args)]
@@ -52,14 +52,7 @@ impl Run {
             let folder = format!("run folder: {}\n", out.display());
             return print(&(plan.describe(&cluster) + &folder)).map(|()| exit::DONE);
         }
-        // Only the leader judges what is there: it may be clearing the folder while the others look.
-        let is_done =
-            || if cluster.is_leader() { has_result(&out, &job) } else { Ok(has_result(&out, &job).unwrap_or(false)) };
-        if self.resume && is_done()? {
-            say!("sawmill: this job is done already");
-            return print(&format!("{}\n", report_page(&out).display())).map(|()| exit::DONE);
-        }
-        let record = if cluster.is_leader() { Some(Record::start(&out, &job, &cluster)?) } else { None };
+        let is_leader = cluster.is_leader();
         let mut session = Session {
             title: self.title(),
             out: out.clone(),
@@ -68,21 +61,15 @@ impl Run {
             stall_after: self.cluster.stall_after(),
             cluster,
             progress: self.progress,
-            is_stopped: false,
             watch: self.watch,
-            record,
+            record: None,
+            is_stopped: false,
         };
-        let result = match plan.run(&mut session) {
-            Ok(exit::DONE) if session.is_stopped => Ok(exit::RESUME),
-            result => result,
-        };
-        match (&result, &mut session.record) {
-            (Err(error), Some(record)) => record.failed(error)?,
-            (Ok(exit::RESUME), _) => {}
-            (Ok(_), Some(_)) => print(&format!("{}\n", report_page(&out).display()))?,
-            (_, None) => {}
+        let code = session.run(&job, &plan)?;
+        if is_leader && code != exit::RESUME {
+            print(&format!("{}\n", report_page(&out).display()))?;
         }
-        result
+        Ok(code)
     }
 
     fn out(&self, job: &Job, document: &Document) -> Result<PathBuf> {

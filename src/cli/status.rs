@@ -1,7 +1,7 @@
 //! `sawmill status`: how far a run has come, from its folder.
 
 use std::fs::{File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use crate::cluster::checkpoint;
 use crate::cluster::heartbeat::{self, Sign};
 use crate::error::{Result, exit};
 use crate::job::manifest::{Manifest, State, now};
+use crate::study::results::Listing;
 
 #[derive(Args)]
 pub struct Status {
@@ -39,7 +40,10 @@ impl Status {
         text += &format!("workers: {} in {processes}\n", manifest.workers);
         let elapsed = if is_active { now().saturating_sub(manifest.started) as f64 } else { manifest.seconds };
         text += &format!("time: {elapsed:.1} s\n");
-        text += &self.figures(manifest.processes).unwrap_or_default();
+        text += &match manifest.kind.as_str() {
+            "study" => variants(&self.run, manifest.processes),
+            _ => figures(&self.run, manifest.processes).unwrap_or_default(),
+        };
         let report = self.run.join("report").join("index.html");
         if report.exists() {
             text += &format!("report: {}\n", report.display());
@@ -47,69 +51,88 @@ impl Status {
         print(&text)?;
         Ok(exit::DONE)
     }
+}
 
-    /// The last line of the metrics.
-    fn figures(&self, processes: usize) -> Option<String> {
-        let metrics = std::fs::read_to_string(self.run.join("metrics.jsonl")).ok()?;
-        let last: Value = serde_json::from_str(metrics.lines().last()?).ok()?;
-        if let (Some(done), Some(all)) = (last["bytes"].as_f64(), last["bytes_total"].as_f64()) {
-            let share = (done / all.max(1.0)).min(1.0);
-            let seconds = last["seconds"].as_f64()?;
-            let left = seconds * (1.0 / share.max(1e-9) - 1.0);
-            return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
-        }
-        if last["sweep"].is_u64() {
-            return self.sweeps(&metrics, processes);
-        }
-        Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
+/// How many variants of a study are done, and how far the one has come that is running.
+fn variants(run: &Path, processes: usize) -> String {
+    let Ok(listing) = Listing::load(run) else { return String::new() };
+    let states = listing.states(run);
+    let done = states.iter().filter(|state| **state == Some(State::Done)).count();
+    let mut text = format!("variants: {done} of {} done\n", states.len());
+    for (listed, state) in listing.variants.iter().zip(states) {
+        let what = match state {
+            Some(State::Running | State::Watching) => "running",
+            Some(State::Stopped) => "stopped",
+            Some(State::Failed) => "failed",
+            Some(State::Done) | None => continue,
+        };
+        let figures = figures(&run.join(&listed.name), processes).unwrap_or_default();
+        text += &format!("{what}: {}\n{figures}", listed.name);
     }
+    text
+}
 
-    /// How far training has come, from the metrics of its rounds.
-    fn sweeps(&self, metrics: &str, processes: usize) -> Option<String> {
-        let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let job = std::fs::read_to_string(self.run.join("job.toml")).ok()?;
-        let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()? as u64;
-        let sweep = rounds.last()?["sweep"].as_u64()?;
-        let left = sum(&rounds, "seconds") / sum(&rounds, "sweeps").max(1.0) * all.saturating_sub(sweep) as f64;
-        let (sweeping, merging) = (sum(&rounds, "sweep_seconds"), sum(&rounds, "sync_seconds"));
-        let late = &rounds[rounds.len().saturating_sub(10)..];
-        let seconds = sum(late, "sweep_seconds") + sum(late, "sync_seconds");
-        let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
-        text += &format!(
-            "speed: {:.0} words per second; synchronisation {:.1} %\n",
-            sum(late, "tokens") / seconds.max(1e-9),
-            100.0 * merging / (merging + sweeping).max(1e-9)
-        );
-        if let Some(round) = rounds.iter().rev().find(|round| round["perplexity"].is_number()) {
-            text += &format!("test perplexity: {:.2} after sweep {}\n", round["perplexity"].as_f64()?, round["sweep"]);
-        }
-        text += &self.last_checkpoint();
-        text += &self.slowest(processes).unwrap_or_default();
-        Some(text)
+/// The last line of the metrics.
+fn figures(run: &Path, processes: usize) -> Option<String> {
+    let metrics = std::fs::read_to_string(run.join("metrics.jsonl")).ok()?;
+    let last: Value = serde_json::from_str(metrics.lines().last()?).ok()?;
+    if let (Some(done), Some(all)) = (last["bytes"].as_f64(), last["bytes_total"].as_f64()) {
+        let share = (done / all.max(1.0)).min(1.0);
+        let seconds = last["seconds"].as_f64()?;
+        let left = seconds * (1.0 / share.max(1e-9) - 1.0);
+        return Some(format!("progress: {:.0} %, about {left:.0} s to go\n", 100.0 * share));
     }
+    if last["sweep"].is_u64() {
+        return sweeps(run, &metrics, processes);
+    }
+    Some(format!("words: {}, {:.0} per second\n", last["tokens"], last["tokens_per_second"].as_f64()?))
+}
 
-    fn last_checkpoint(&self) -> String {
-        match checkpoint::last(&self.run.join("checkpoints")) {
-            Some((sweep, when)) => {
-                let ago = when.elapsed().map_or(0, |elapsed| elapsed.as_secs());
-                format!("last checkpoint: sweep {sweep}, {ago} s ago\n")
-            }
-            None => "last checkpoint: none yet\n".to_string(),
-        }
+/// How far training has come, from the metrics of its rounds.
+fn sweeps(run: &Path, metrics: &str, processes: usize) -> Option<String> {
+    let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let job = std::fs::read_to_string(run.join("job.toml")).ok()?;
+    let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()? as u64;
+    let sweep = rounds.last()?["sweep"].as_u64()?;
+    let left = sum(&rounds, "seconds") / sum(&rounds, "sweeps").max(1.0) * all.saturating_sub(sweep) as f64;
+    let (sweeping, merging) = (sum(&rounds, "sweep_seconds"), sum(&rounds, "sync_seconds"));
+    let late = &rounds[rounds.len().saturating_sub(10)..];
+    let seconds = sum(late, "sweep_seconds") + sum(late, "sync_seconds");
+    let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
+    text += &format!(
+        "speed: {:.0} words per second; synchronisation {:.1} %\n",
+        sum(late, "tokens") / seconds.max(1e-9),
+        100.0 * merging / (merging + sweeping).max(1e-9)
+    );
+    if let Some(round) = rounds.iter().rev().find(|round| round["perplexity"].is_number()) {
+        text += &format!("test perplexity: {:.2} after sweep {}\n", round["perplexity"].as_f64()?, round["sweep"]);
     }
+    text += &last_checkpoint(run);
+    text += &slowest(run, processes).unwrap_or_default();
+    Some(text)
+}
 
-    /// The process that the others wait for, where there are several.
-    fn slowest(&self, processes: usize) -> Option<String> {
-        let signs: Vec<Sign> = (0..processes).filter_map(|process| heartbeat::read(&self.run, process)).collect();
-        let by_seconds = |a: &&Sign, b: &&Sign| a.sweep_seconds.total_cmp(&b.sweep_seconds);
-        let (slowest, fastest) = (signs.iter().max_by(by_seconds)?, signs.iter().min_by(by_seconds)?);
-        (signs.len() > 1).then(|| {
-            format!(
-                "slowest: process {}, {:.3} s of sweeping in a round; the fastest, process {}, {:.3} s\n",
-                slowest.process, slowest.sweep_seconds, fastest.process, fastest.sweep_seconds
-            )
-        })
+fn last_checkpoint(run: &Path) -> String {
+    match checkpoint::last(&run.join("checkpoints")) {
+        Some((sweep, when)) => {
+            let ago = when.elapsed().map_or(0, |elapsed| elapsed.as_secs());
+            format!("last checkpoint: sweep {sweep}, {ago} s ago\n")
+        }
+        None => "last checkpoint: none yet\n".to_string(),
     }
+}
+
+/// The process that the others wait for, where there are several.
+fn slowest(run: &Path, processes: usize) -> Option<String> {
+    let signs: Vec<Sign> = (0..processes).filter_map(|process| heartbeat::read(run, process)).collect();
+    let by_seconds = |a: &&Sign, b: &&Sign| a.sweep_seconds.total_cmp(&b.sweep_seconds);
+    let (slowest, fastest) = (signs.iter().max_by(by_seconds)?, signs.iter().min_by(by_seconds)?);
+    (signs.len() > 1).then(|| {
+        format!(
+            "slowest: process {}, {:.3} s of sweeping in a round; the fastest, process {}, {:.3} s\n",
+            slowest.process, slowest.sweep_seconds, fastest.process, fastest.sweep_seconds
+        )
+    })
 }
 
 /// The sum of a figure over rounds.

@@ -13,6 +13,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, atomic::AtomicBool, atomic::AtomicUsize, atomic::Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
@@ -60,9 +61,10 @@ impl Mesh {
         let (found, finds) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         self.call_earlier_ones(deadline, &found);
-        self.take_calls(listener, &stop, found);
+        let taking = self.take_calls(listener, &stop, found);
         let peers = self.collect(deadline, &finds);
         stop.store(true, Ordering::Relaxed);
+        let _ = taking.join(); // the port is free from here on, for the next job of a study
         peers
     }
 
@@ -95,7 +97,7 @@ impl Mesh {
 
     /// Takes calls until told to stop; each caller proves itself in a thread of its own, so that a silent one delays
     /// nobody.
-    fn take_calls(&self, listener: TcpListener, stop: &Arc<AtomicBool>, found: Sender<Find>) {
+    fn take_calls(&self, listener: TcpListener, stop: &Arc<AtomicBool>, found: Sender<Find>) -> JoinHandle<()> {
         let (mesh, stop) = (self.clone(), stop.clone());
         std::thread::spawn(move || {
             let callers = Arc::new(AtomicUsize::new(0));
@@ -115,7 +117,7 @@ impl Mesh {
                     callers.fetch_sub(1, Ordering::Relaxed);
                 });
             }
-        });
+        })
     }
 
     /// Waits until every process has been found.

@@ -1,15 +1,20 @@
 //! Being asked to stop: by a signal, or because whoever launched this process is gone.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use crate::error::{Error, Result, exit};
 
-/// A flag that SIGTERM, SIGUSR1 or the first interrupt sets; a second interrupt ends the process at once.
+/// A flag that SIGTERM, SIGUSR1 or the first interrupt sets; a second interrupt ends the process at once. It is the
+/// same for all who ask: what is said to a process between two jobs of a study counts for the next one.
 pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(stop) = FLAG.get() {
+        return Ok(stop.clone());
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let register = || -> std::io::Result<()> {
         // In this order: the shutdown looks at the flag before the same signal sets it.
@@ -20,7 +25,7 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
         Ok(())
     };
     register().map_err(|e| Error::Usage(format!("cannot listen for signals: {e}")))?;
-    Ok(stop)
+    Ok(FLAG.get_or_init(|| stop).clone())
 }
 
 /// Sets `stop` when standard input ends: `launch` holds the other end of it, and it closes however `launch` ends.

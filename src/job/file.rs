@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Document {
     path: PathBuf,
+    /// How messages call it.
+    name: String,
     text: String,
     table: Table,
 }
@@ -34,7 +36,8 @@ impl Document {
         for setting in set {
             apply(&mut table, setting)?;
         }
-        let mut document = Document { path: path.to_path_buf(), text, table: Table::new() };
+        let name = path.display().to_string();
+        let mut document = Document { path: path.to_path_buf(), name, text, table: Table::new() };
         for (key, value) in &mut table {
             document.fill_in_environment(value, key)?;
         }
@@ -42,9 +45,14 @@ impl Document {
         Ok(document)
     }
 
+    /// A job that stands in this file as `table`, or follows from what does.
+    pub fn inside(&self, name: String, table: Table) -> Document {
+        Document { path: self.path.clone(), name, text: String::new(), table }
+    }
+
     /// The file's name, for messages.
     pub fn name(&self) -> String {
-        self.path.display().to_string()
+        self.name.clone()
     }
 
     /// What relative paths in the file start from.
@@ -183,13 +191,18 @@ fn apply(table: &mut Table, setting: &str) -> Result<()> {
         Ok(mut parsed) if parsed.len() == 1 => parsed.remove("value").expect("it has been parsed"),
         _ => Value::String(text.to_string()),
     };
-    let keys: Vec<&str> = path.trim().split('.').collect();
-    let (last, parents) = keys.split_last().filter(|_| keys.iter().all(|key| !key.is_empty())).ok_or_else(usage)?;
-    let mut table = table;
-    for parent in parents {
+    if path.trim().split('.').any(str::is_empty) {
+        return Err(usage());
+    }
+    set(table, path.trim(), value).map_err(|parent| Error::Usage(format!("--set {setting}: {parent} is not a table")))
+}
+
+/// Sets `key.path` to a value; fails with the first part of the path that stands for something else than a table.
+pub fn set(mut table: &mut Table, path: &str, value: Value) -> std::result::Result<(), String> {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    for parent in parents.split('.').filter(|parent| !parent.is_empty()) {
         let entry = table.entry(parent.to_string()).or_insert_with(|| Value::Table(Table::new()));
-        table =
-            entry.as_table_mut().ok_or_else(|| Error::Usage(format!("--set {setting}: {parent} is not a table")))?;
+        table = entry.as_table_mut().ok_or_else(|| parent.to_string())?;
     }
     table.insert(last.to_string(), value);
     Ok(())

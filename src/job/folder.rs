@@ -27,13 +27,7 @@ impl RunFolder {
         if path.exists() && !path.is_dir() {
             return Err(Error::output(path, "a file of that name is there, not a folder"));
         }
-        let is_foreign = !path.join(MANIFEST).exists()
-            && fs::read_dir(path).is_ok_and(|mut entries| {
-                entries.any(|e| {
-                    e.is_ok_and(|e| !KEPT.iter().any(|kept| e.file_name() == *kept) && e.file_name() != "report")
-                })
-            });
-        if is_foreign {
+        if is_foreign(path) {
             let message = format!("the folder holds other things and no {MANIFEST}; choose another with --out");
             return Err(Error::output(path, message));
         }
@@ -70,11 +64,12 @@ impl RunFolder {
         open().and_then(|mut file| writeln!(file, "{line}")).map_err(|e| Error::output(&path, e))
     }
 
-    /// Removes what an earlier run left, but for its checkpoints: no result may be taken for that of this run.
-    pub fn clear_results(&self) -> Result<()> {
+    /// Removes what an earlier run left, but for its checkpoints and what is named to `stays`: no result may be taken for
+    /// that of this run.
+    pub fn clear_results(&self, stays: impl Fn(&str) -> bool) -> Result<()> {
         for entry in fs::read_dir(&self.path).map_err(|e| Error::output(&self.path, e))?.flatten() {
             let path = entry.path();
-            if KEPT.iter().any(|kept| entry.file_name() == *kept) {
+            if KEPT.iter().any(|kept| entry.file_name() == *kept) || entry.file_name().to_str().is_some_and(&stays) {
                 continue;
             }
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -82,6 +77,23 @@ impl RunFolder {
         }
         fs::create_dir_all(self.path.join("report")).map_err(|e| Error::output(&self.path, e))
     }
+}
+
+/// Whether a run has left something at `path`.
+pub fn is_run_folder(path: &Path) -> bool {
+    path.join(MANIFEST).exists()
+}
+
+/// Whether the folder holds what no run has left. Signs of life may be there before anything else, in the folders of a
+/// study's variants too.
+fn is_foreign(path: &Path) -> bool {
+    let is_ours = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        KEPT.iter().any(|kept| name == *kept)
+            || name == "report"
+            || (entry.path().is_dir() && !is_foreign(&entry.path()))
+    };
+    !is_run_folder(path) && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| !is_ours(&entry)))
 }
 
 /// Writes a file beside its old version and renames it over that.

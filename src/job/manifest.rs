@@ -33,8 +33,9 @@ pub struct Manifest {
     /// Why it failed.
     #[serde(default)]
     pub error: Option<String>,
-    pub seed: u64,
-    pub shards: u32,
+    /// None for a study, whose variants have their own.
+    pub seed: Option<u64>,
+    pub shards: Option<u32>,
     pub generator: String,
     pub processes: usize,
     pub workers: usize,

@@ -20,6 +20,7 @@ use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
 use crate::lm::{self, job::LmJob};
 use crate::oracle::{self, job::OracleJob};
+use crate::study::{self, job::StudyJob};
 use crate::topics::{self, job::TopicsJob};
 use file::Document;
 use session::Session;
@@ -30,10 +31,11 @@ pub enum Job {
     Oracle(OracleJob),
     Topics(Box<TopicsJob>),
     Lm(Box<LmJob>),
+    Study(Box<StudyJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle", "topics", "lm"];
+const KINDS: &[&str] = &["oracle", "topics", "lm", "study"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -43,6 +45,7 @@ impl Job {
             Some("oracle") => Ok(Job::Oracle(document.read_job::<OracleJob>()?.with_whole_paths(document))),
             Some("topics") => Ok(Job::Topics(Box::new(document.read_job::<TopicsJob>()?.with_whole_paths(document)))),
             Some("lm") => Ok(Job::Lm(Box::new(document.read_job::<LmJob>()?.with_whole_paths(document)))),
+            Some("study") => Ok(Job::Study(Box::new(document.read_job::<StudyJob>()?.with_whole_base(document)?))),
             Some(other) => match file::nearest(other, KINDS) {
                 Some(known) => refuse(format!("kind = \"{other}\" is not known; did you mean \"{known}\"?")),
                 None => refuse(format!("kind = \"{other}\" is not known; kinds are: {}", KINDS.join(", "))),
@@ -54,9 +57,10 @@ impl Job {
     /// What jobs of every kind say at the top of their file.
     pub fn header(&self) -> Header<'_> {
         match self {
-            Job::Oracle(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
-            Job::Topics(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
-            Job::Lm(job) => Header { kind: &job.kind, seed: job.seed, shards: job.shards, out: &job.out },
+            Job::Oracle(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Topics(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Lm(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Study(job) => Header { kind: &job.kind, seed: None, shards: None, out: &job.out },
         }
     }
 
@@ -66,6 +70,7 @@ impl Job {
             Job::Oracle(job) => Ok(Plan::Oracle(job.plan(document)?)),
             Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),
             Job::Lm(job) => Ok(Plan::Lm(Box::new(job.plan(document)?))),
+            Job::Study(job) => Ok(Plan::Study(Box::new(job.plan(document)?))),
         }
     }
 
@@ -75,6 +80,7 @@ impl Job {
             Job::Oracle(job) => toml::to_string_pretty(job),
             Job::Topics(job) => toml::to_string_pretty(job),
             Job::Lm(job) => toml::to_string_pretty(job),
+            Job::Study(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
     }
@@ -83,9 +89,16 @@ impl Job {
 /// What jobs of every kind say at the top of their file.
 pub struct Header<'a> {
     pub kind: &'a str,
-    pub seed: u64,
-    pub shards: u32,
+    /// None where every variant of a study has its own; so with shards.
+    pub seed: Option<u64>,
+    pub shards: Option<u32>,
     pub out: &'a str,
+}
+
+impl Header<'_> {
+    fn new<'a>(kind: &'a str, seed: u64, shards: u32, out: &'a str) -> Header<'a> {
+        Header { kind, seed: Some(seed), shards: Some(shards), out }
+    }
 }
 
 /// A job, resolved: what `--dry-run` prints and what is then run.
@@ -94,6 +107,7 @@ pub enum Plan {
     Oracle(oracle::job::Plan),
     Topics(Box<topics::job::Plan>),
     Lm(Box<lm::job::Plan>),
+    Study(Box<study::job::Plan>),
 }
 
 impl Plan {
@@ -103,6 +117,7 @@ impl Plan {
             Plan::Oracle(plan) => plan.describe(cluster),
             Plan::Topics(plan) => plan.describe(cluster),
             Plan::Lm(plan) => plan.describe(cluster),
+            Plan::Study(plan) => plan.describe(cluster),
         }
     }
 
@@ -112,6 +127,7 @@ impl Plan {
             Plan::Oracle(plan) => oracle::run::run(plan, session),
             Plan::Topics(plan) => topics::run::run(plan, session),
             Plan::Lm(plan) => lm::run::run(plan, session),
+            Plan::Study(plan) => study::run::run(plan, session),
         }
     }
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::Job;
-use super::folder::{MANIFEST, RunFolder};
+use super::folder::{MANIFEST, RunFolder, is_run_folder};
 use super::manifest::{InputRecord, Manifest, State, now};
+use super::{Job, Plan};
 use crate::cluster::engine::Cluster;
 use crate::cluster::rng::GENERATOR;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, exit};
 use crate::progress::Style;
 
 /// What a run of any kind of job is given.
@@ -28,12 +28,49 @@ pub struct Session {
     pub stall_after: Duration,
     pub cluster: Cluster,
     pub progress: Style,
-    /// Whether the run has been stopped, with a checkpoint: what a process that writes no run folder knows of it.
-    pub is_stopped: bool,
     /// Whether to stay alive and follow changes of the inputs.
     pub watch: bool,
-    /// The run folder, in the process that writes it.
+    /// The run folder, in the process that writes it, while a job runs.
     pub record: Option<Record>,
+    /// Whether the job has stopped with a checkpoint; known to every process.
+    pub is_stopped: bool,
+}
+
+impl Session {
+    /// The same for one job of a study, in a folder of its own.
+    pub fn of_variant(&self, name: &str) -> Session {
+        Session {
+            title: name.to_string(),
+            out: self.out.join(name),
+            cluster: self.cluster.clone(),
+            record: None,
+            is_stopped: false,
+            ..*self
+        }
+    }
+
+    /// Runs `job`, unless its result is there already, and leaves in the run folder how it ended. Returns the exit code.
+    pub fn run(&mut self, job: &Job, plan: &Plan) -> Result<u8> {
+        if self.resume && self.is_done(job)? {
+            say!("sawmill: this job is done already");
+            return Ok(exit::DONE);
+        }
+        if self.cluster.is_leader() {
+            self.record = Some(Record::start(&self.out, job, &self.cluster, self.resume)?);
+        }
+        let result = plan.run(self);
+        if let (Err(error), Some(record)) = (&result, &mut self.record) {
+            record.failed(error)?;
+        }
+        if self.is_stopped { result.map(|_| exit::RESUME) } else { result }
+    }
+
+    /// Whether the result is there. Only the leader judges what else is: it may be clearing the folder while the others
+    /// look.
+    fn is_done(&self, job: &Job) -> Result<bool> {
+        let found = has_result(&self.out, job);
+        if self.cluster.is_leader() { found } else { Ok(found.unwrap_or(false)) }
+    }
 }
 
 /// The run folder and what is said in it.
@@ -46,10 +83,12 @@ pub struct Record {
 const METRICS: &str = "metrics.jsonl";
 
 impl Record {
-    /// Takes the run folder at `out` for `job`.
-    pub fn start(out: &Path, job: &Job, cluster: &Cluster) -> Result<Record> {
+    /// Takes the run folder at `out` for `job`. Where it is resumed, metrics of before stay; the runs of a study are its own
+    /// concern.
+    pub fn start(out: &Path, job: &Job, cluster: &Cluster, resume: bool) -> Result<Record> {
         let folder = RunFolder::create(out)?;
-        folder.clear_results()?;
+        let is_study = matches!(job, Job::Study(_));
+        folder.clear_results(|name| (resume && name == METRICS) || (is_study && is_run_folder(&out.join(name))))?;
         folder.write("job.toml", job.to_toml().as_bytes())?;
         let header = job.header();
         let manifest = Manifest {
@@ -122,9 +161,10 @@ pub fn report_page(out: &Path) -> PathBuf {
     }
 }
 
-/// Whether `out` holds the result of just this job; another job's result there is an error.
-pub fn has_result(out: &Path, job: &Job) -> Result<bool> {
-    if !out.join(MANIFEST).exists() {
+/// Whether `out` holds the result of just this job; another job's result there is an error. A study asks this of its
+/// variants one by one, so that others can be added to it.
+fn has_result(out: &Path, job: &Job) -> Result<bool> {
+    if !is_run_folder(out) || matches!(job, Job::Study(_)) {
         return Ok(false);
     }
     let (old, new) = (std::fs::read_to_string(out.join("job.toml")).unwrap_or_default(), job.to_toml());
@@ -152,10 +192,16 @@ fn only_in(text: &str, other: &str, sign: char) -> String {
     text.lines().filter(|line| !other.lines().any(|o| o == *line)).map(|line| format!("\n{sign} {line}")).collect()
 }
 
-/// The most memory that this process has had, in MiB; 0 where the system does not say.
+/// The most memory that this process has had, or has had since [`forget_peak_memory`], in MiB; 0 where the system does not
+/// say.
 pub fn peak_memory_mib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
+}
+
+/// Begins to look for the most memory anew, where the system (Linux) lets a process do so.
+pub fn forget_peak_memory() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -6,6 +6,7 @@
 
 pub mod draws;
 pub mod lanes;
+pub mod power;
 
 /// ln of the gamma function.
 #[inline]

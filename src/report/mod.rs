@@ -5,10 +5,11 @@
 //! counter of the process, so that rendering the same figure twice gives different bytes.
 //!
 //! - `table`: a table as TSV and as HTML
-//! - `line_chart`, `dot_plot`: figures
+//! - `line_chart`, `dot_plot`, `curves`: figures
 //! - `svg`: what figures are made of
 //! - `page`: one self-contained HTML page: no script, no request to anywhere
 
+pub mod curves;
 pub mod dot_plot;
 pub mod line_chart;
 pub mod page;

@@ -63,14 +63,18 @@ pub fn document(width: f64, height: f64, label: &str, content: &str) -> String {
     )
 }
 
+/// How many colours lines can have: classes `s0`, `s1`, ...
+pub const COLOURS: usize = 7;
+
 /// The look of figures, inside pages and on their own. Colours on light paper are those of Okabe & Ito
-/// (2008), and the third line is thicker, so that they are told apart without colour vision.
+/// (2008), a little darker where they would be faint, and the third line is thicker, so that they are told apart without
+/// colour vision.
 pub const STYLE: &str = "\
-:root{--paper:#fff;--ink:#1d2327;--faint:#667079;--grid:#e3e7ea;--c0:#d55e00;--c1:#0072b2;--c2:#009e73}\
-@media (prefers-color-scheme:dark){:root{--paper:#14181b;--ink:#e8ecee;--faint:#9aa5ad;--grid:#2b3238;--c0:#ff8f3f;--c1:#56b4e9;--c2:#2fd3a3}}\
+:root{--paper:#fff;--ink:#1d2327;--faint:#667079;--grid:#e3e7ea;--c0:#d55e00;--c1:#0072b2;--c2:#009e73;--c3:#cc79a7;--c4:#b98a00;--c5:#56b4e9;--c6:#5b6770}\
+@media (prefers-color-scheme:dark){:root{--paper:#14181b;--ink:#e8ecee;--faint:#9aa5ad;--grid:#2b3238;--c0:#ff8f3f;--c1:#56b4e9;--c2:#2fd3a3;--c3:#e8a0c6;--c4:#f0c846;--c5:#8f9bff;--c6:#b4bec6}}\
 svg{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}\
 .paper{fill:var(--paper)}.grid{stroke:var(--grid);stroke-width:1;fill:none}.mark{stroke:var(--faint);stroke-width:1;stroke-dasharray:1 3}\
 .tick{fill:var(--faint);font-size:9px}.name{fill:var(--ink);font-size:12px;font-weight:600}.axis{fill:var(--faint);font-size:10px}\
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.dotted{stroke-dasharray:1.5 3.5}\
-.s0{stroke:var(--c0)}.s1{stroke:var(--c1)}.s2{stroke:var(--c2)}.line.s2{stroke-width:2.4}\
+.s0{stroke:var(--c0)}.s1{stroke:var(--c1)}.s2{stroke:var(--c2)}.s3{stroke:var(--c3)}.s4{stroke:var(--c4)}.s5{stroke:var(--c5)}.s6{stroke:var(--c6)}.line.s2{stroke-width:2.4}\
 .range{stroke:var(--grid);stroke-width:3;stroke-linecap:round}.hollow{fill:var(--paper);stroke-width:1.8}";

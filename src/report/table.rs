@@ -45,16 +45,27 @@ impl Table {
 
     /// A table that scrolls sideways where the screen is narrow.
     pub fn to_html(&self) -> String {
+        self.to_html_with_links(&[])
+    }
+
+    /// The same with the first cells of rows as links, where there is one.
+    pub fn to_html_with_links(&self, links: &[Option<String>]) -> String {
         let class = |align: Align| if align == Align::Number { " class=\"number\"" } else { "" };
         let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>");
         for (name, align) in &self.columns {
             let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(*align), escape(name));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             out.push_str("<tr>");
+            let mut link = links.get(number).and_then(Option::as_ref);
             for ((_, align), cell) in self.columns.iter().zip(row) {
-                let _ = write!(out, "<td{}>{}</td>", class(*align), escape(cell));
+                let _ = match link.take() {
+                    Some(link) => {
+                        write!(out, "<td{}><a href=\"{}\">{}</a></td>", class(*align), escape(link), escape(cell))
+                    }
+                    None => write!(out, "<td{}>{}</td>", class(*align), escape(cell)),
+                };
             }
             out.push_str("</tr>\n");
         }

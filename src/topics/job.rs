@@ -66,6 +66,8 @@ pub struct ModelSettings {
     pub learn_alpha: bool,
     /// Prior of a word in a topic.
     pub beta: f64,
+    /// Of the topics, where they rescale an n-gram model.
+    pub weight: f64,
 }
 
 impl Default for ModelSettings {
@@ -79,6 +81,7 @@ impl Default for ModelSettings {
             strength: 5.0,
             learn_alpha: true,
             beta: 0.01,
+            weight: 0.7,
         }
     }
 }
@@ -93,10 +96,12 @@ pub enum ModelType {
     Hierarchical,
     /// The same and a global n-gram model, with a coin for each context.
     Switching,
+    /// One n-gram model, whose words LDA weighs.
+    Rescaling,
 }
 
 impl ModelSettings {
-    /// Whether topics are models of n-grams.
+    /// Whether tokens are n-grams, and ends of sentences are among them.
     pub fn is_ngram(&self) -> bool {
         self.model != ModelType::Lda
     }
@@ -104,7 +109,7 @@ impl ModelSettings {
     /// How topics and a global model come together, in models of n-grams.
     pub fn form(&self) -> Form {
         match self.model {
-            ModelType::Lda | ModelType::Hpytm => Form::Hpytm,
+            ModelType::Lda | ModelType::Hpytm | ModelType::Rescaling => Form::Hpytm,
             ModelType::Hierarchical => Form::Hierarchical,
             ModelType::Switching => Form::Switching,
         }
@@ -117,6 +122,7 @@ impl ModelSettings {
             ModelType::Hpytm => "HPYTM",
             ModelType::Hierarchical => "HIERARCHICAL",
             ModelType::Switching => "SWITCHING",
+            ModelType::Rescaling => "RESCALING",
         }
     }
 }
@@ -128,11 +134,13 @@ pub struct SamplerSettings {
     pub sync_every: u64,
     /// Whether the table-based sampler follows the token-based one in every sweep, in models of n-grams.
     pub tables: bool,
+    /// How many of the sweeps, the last ones, also pass over the n-gram model that topics rescale.
+    pub ngram_sweeps: u64,
 }
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 200, sync_every: 1, tables: true }
+        SamplerSettings { sweeps: 200, sync_every: 1, tables: true, ngram_sweeps: 100 }
     }
 }
 
@@ -185,6 +193,8 @@ pub struct Plan {
     pub tables: bool,
     pub evaluation: EvaluationSettings,
     pub schedule: Schedule,
+    /// Sweeps before the first one of the n-gram model that topics rescale.
+    pub before_ngrams: u64,
 }
 
 impl TopicsJob {
@@ -213,6 +223,15 @@ impl TopicsJob {
             self.model.strength > 0.0 && self.model.beta > 0.0,
             "model.strength and model.beta have to be positive",
         )?;
+        require(
+            (0.0..=2.0).contains(&self.model.weight),
+            "model.weight has to be between 0 (n-grams alone) and 2; 0.7 is usual",
+        )?;
+        let is_rescaling = self.model.model == ModelType::Rescaling;
+        require(
+            !is_rescaling || self.sampler.ngram_sweeps > 0,
+            "sampler.ngram_sweeps is 0; the n-gram model has to be swept at least once",
+        )?;
         require(self.evaluation.particles > 0, "evaluation.particles is 0; it has to be at least 1")?;
         require(self.evaluation.resample > 0, "evaluation.resample is 0; it has to be at least 1")?;
         let Corpus { files, training_files, test, format, encoding, tokenisation, min_count } =
@@ -236,6 +255,10 @@ impl TopicsJob {
                 sync_every: self.sampler.sync_every,
                 evaluate_every: self.evaluation.every,
                 checkpoint_every: self.checkpoint.every,
+            },
+            before_ngrams: match is_rescaling {
+                true => self.sampler.sweeps.saturating_sub(self.sampler.ngram_sweeps),
+                false => 0,
             },
         })
     }
@@ -273,7 +296,7 @@ impl Plan {
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let settings = (env!("CARGO_PKG_VERSION"), self.seed, &self.test, &self.format, &self.encoding);
-        let sampler = (self.tables, self.schedule.shards, self.schedule.sync_every);
+        let sampler = (self.tables, self.before_ngrams, self.schedule.shards, self.schedule.sync_every);
         let model = (&self.tokenisation, self.min_count, &self.model, sampler);
         hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
         for path in &self.files {

@@ -84,6 +84,11 @@ impl Lda {
         &self.prior
     }
 
+    /// Rows are the words held, by id.
+    pub fn counts(&self) -> &TopicCounts {
+        &self.counts
+    }
+
     /// Counts of a word by topic; for a worker that holds all.
     pub fn word_counts(&self, id: u32) -> impl Iterator<Item = i32> + '_ {
         let row = self.row_of[id as usize];

@@ -70,7 +70,38 @@ impl LeftToRight {
         prior: &Prior,
         words: &[u32],
         rng: &mut Generator,
-        mut visit: impl FnMut(u32, f64),
+        visit: impl FnMut(u32, f64),
+    ) {
+        self.walk(counts, prior, words, rng, |_, _| (), visit);
+    }
+
+    /// Shows, before each word of a document is seen, its place and m to `visit`, where the estimate of
+    /// p(w | those before it) is sum_k m_k (n_kw + beta) for every word w.
+    pub fn each_mixture(
+        &self,
+        counts: &TopicCounts,
+        prior: &Prior,
+        words: &[u32],
+        rng: &mut Generator,
+        mut visit: impl FnMut(usize, &[Block<f32>]),
+    ) {
+        let mut mixture = vec![Block::default(); blocks(counts.topics())];
+        let show = |n: usize, filter: &Filter| {
+            filter.mix(1.0 / (n as f64 + prior.strength()), &mut mixture);
+            visit(n, &mixture);
+        };
+        self.walk(counts, prior, words, rng, show, |_, _| ());
+    }
+
+    /// Goes through a document: `before` is shown the particles before each word, `after` the word and its ln p.
+    fn walk(
+        &self,
+        counts: &TopicCounts,
+        prior: &Prior,
+        words: &[u32],
+        rng: &mut Generator,
+        mut before: impl FnMut(usize, &Filter),
+        mut after: impl FnMut(u32, f64),
     ) {
         assert!(self.particles > 0, "at least one particle");
         let mut filter = Filter::new(self.particles, counts, prior);
@@ -79,7 +110,8 @@ impl LeftToRight {
                 filter.choose(rng);
                 filter.redraw(counts, &words[..n], rng);
             }
-            visit(words[n], ln(filter.predict(counts, words[n], rng) / (n as f64 + prior.strength())));
+            before(n, &filter);
+            after(words[n], ln(filter.predict(counts, words[n], rng) / (n as f64 + prior.strength())));
         }
     }
 }
@@ -121,6 +153,20 @@ impl Filter {
             alpha,
             inverse,
             beta: prior.beta() as f32,
+        }
+    }
+
+    /// The weighted mean over particles of (n_k + alpha_k) / (n_k over the training corpus + V beta), times `scale`.
+    fn mix(&self, scale: f64, mixture: &mut [Block<f32>]) {
+        let all: f64 = self.particles.iter().map(|particle| particle.weight).sum();
+        mixture.fill(Block::default());
+        for particle in &self.particles {
+            let share = (particle.weight * scale / all) as f32;
+            for (sums, weights) in mixture.iter_mut().zip(&particle.weights) {
+                for lane in 0..LANES {
+                    sums.0[lane] += share * weights.0[lane];
+                }
+            }
         }
     }
 

@@ -38,6 +38,7 @@ pub mod ngram;
 pub mod perplexity;
 pub mod prior;
 pub mod report;
+pub mod rescaling;
 pub mod run;
 pub mod sampler;
 pub mod sparse;

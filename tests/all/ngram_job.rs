@@ -58,7 +58,7 @@ fn summary(out: &Path) -> Value {
 
 #[test]
 fn threads_and_processes_give_the_same_topic_ngrams() {
-    for model in ["hpytm", "switching"] {
+    for model in ["hpytm", "switching", "rescaling"] {
         let folder = folder();
         write(folder.path(), "corpus.txt", corpus(36, 12));
         let sampler = "[sampler]\nsweeps = 20\nsync_every = 2\n[evaluation]\nevery = 4\nburn_in = 10\n";
@@ -90,7 +90,7 @@ fn threads_and_processes_give_the_same_topic_ngrams() {
 
 #[test]
 fn killed_at_any_moment_and_resumed_by_others_the_topic_ngrams_are_the_same() {
-    for model in ["hpytm", "switching"] {
+    for model in ["hpytm", "switching", "rescaling"] {
         let folder = folder();
         write(folder.path(), "corpus.txt", corpus(150, 20));
         let sampler = "[sampler]\nsweeps = 120\n[evaluation]\nevery = 30\nparticles = 2\n[checkpoint]\nevery = 5\n";

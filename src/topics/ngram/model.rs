@@ -59,6 +59,11 @@ impl Setup {
         }
     }
 
+    /// The same for one n-gram model without topics: an HPYLM.
+    pub fn of_one_topic(self) -> Setup {
+        Setup { form: Form::Hpytm, topics: 1, tables: false, learn_alpha: false, ..self }
+    }
+
     /// Topics, and the global one where there is one.
     pub fn all_topics(&self) -> usize {
         self.topics + usize::from(self.form.has_global())
@@ -177,6 +182,11 @@ impl NgramModel {
 
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// The test documents of an own shard: number in the catalogue, and dishes of whole contexts.
+    pub fn test_documents(&self, shard: u32) -> &[(u32, Vec<u32>)] {
+        self.tests.get(&shard).map_or(&[], Vec::as_slice)
     }
 
     /// Bytes of memory of the tree and the counts, without copies.

@@ -14,7 +14,8 @@ use crate::report::line_chart::over_sweeps;
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
 use crate::topics::collection::collect;
-use crate::topics::job::Plan;
+use crate::topics::job::{ModelType, Plan};
+use crate::topics::rescaling::model::Rescaling;
 
 /// What was found at an evaluation.
 #[derive(Clone, Debug)]
@@ -71,9 +72,9 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     };
     let training_tokens = words(&collection.share.training);
     let is_mine = move |shard: u32| shard % peers == index;
-    let model = NgramModel::new(Setup::of(plan), symbols, collection.share, is_mine);
+    let is_rescaling = plan.model.model == ModelType::Rescaling;
     let (mut evaluated, mut rounds, mut log_likelihood) = (vec![], Round::default(), None);
-    let (_, end) = train(worker, model, &plan.schedule, &watcher.control, |_, round| {
+    let mut tell = |round: &Round| {
         watcher.at(round.sweep);
         let found = round.snapshot.last_chunk().map(|&[nodes, bytes]| Evaluated {
             sweep: round.sweep,
@@ -85,7 +86,9 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         });
         if !round.is_past {
             let mut line = watcher.metrics(round);
-            line["log_likelihood"] = (round.statistics[0] / training_tokens as f64).into();
+            if !is_rescaling {
+                line["log_likelihood"] = (round.statistics[0] / training_tokens as f64).into();
+            }
             if let Some(Evaluated { sweep, perplexity: Some(perplexity), .. }) = &found {
                 line["perplexity"] = (*perplexity).into();
                 say!("sawmill: sweep {sweep}: test perplexity {perplexity:.2}");
@@ -93,9 +96,18 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             watcher.tell(round, &line);
         }
         evaluated.extend(found);
-        log_likelihood = round.statistics.first().map(|sum| sum / training_tokens as f64).or(log_likelihood);
+        let per_token = round.statistics.first().map(|sum| sum / training_tokens as f64);
+        log_likelihood = per_token.filter(|_| !is_rescaling).or(log_likelihood);
         add(&mut rounds, round);
-    })?;
+    };
+    let (schedule, control, share) = (&plan.schedule, &watcher.control, collection.share);
+    let end = if is_rescaling {
+        let model = Rescaling::new(&plan.model, Setup::of(plan), plan.before_ngrams, symbols, share, is_mine);
+        train(worker, model, schedule, control, |_, round| tell(round))?.1
+    } else {
+        let model = NgramModel::new(Setup::of(plan), symbols, share, is_mine);
+        train(worker, model, schedule, control, |_, round| tell(round))?.1
+    };
     let problems = collection.catalogue.problems.iter().map(|(file, problem)| Diagnostic {
         path: plan.files[*file as usize].display().to_string(),
         problem: problem.clone(),
