@@ -30,7 +30,7 @@ const ROUNDING: f32 = 12_582_912.0;
 
 /// Q, from the constant on.
 const LOG2: [f32; 9] = [
-    1.442_695,
+    std::f32::consts::LOG2_E,
     -0.721_347_35,
     0.480_910_65,
     -0.360_703_68,
@@ -42,7 +42,8 @@ const LOG2: [f32; 9] = [
 ];
 
 /// E, from the constant on.
-const EXP2: [f32; 7] = [1.0, 0.693_147_2, 0.240_226_47, 0.055_503_29, 0.009_618_489, 0.001_339_993_1, 0.000_153_458_12];
+const EXP2: [f32; 7] =
+    [1.0, std::f32::consts::LN_2, 0.240_226_47, 0.055_503_29, 0.009_618_489, 0.001_339_993_1, 0.000_153_458_12];
 
 impl Power {
     /// Exponents from -2 to 2 keep the promise above for x between 2^-60 and 2^60.

@@ -260,9 +260,9 @@ mod tests {
     fn logarithms_are_those_of_stirling_numbers() {
         for discount in [0.0, 0.3, 0.75] {
             let (mut alone, s) = (Alone::new(discount), numbers(discount, 40));
-            for c in 1..=40usize {
-                for t in 1..=c {
-                    let (found, exact) = (alone.stirling_ln(c as u32, t as u32), ln(s[c][t]));
+            for (c, row) in s.iter().enumerate().skip(1) {
+                for (t, number) in row.iter().enumerate().take(c + 1).skip(1) {
+                    let (found, exact) = (alone.stirling_ln(c as u32, t as u32), ln(*number));
                     assert!((found - exact).abs() < 1e-5, "a {discount}, ln S({c}, {t}): {found}, {exact}");
                 }
             }

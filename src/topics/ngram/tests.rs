@@ -382,7 +382,7 @@ fn distance(exact: &[(State, f64)], seen: &BTreeMap<State, f64>) -> f64 {
         differences.values().map(|d| d.abs()).sum::<f64>() / 2.0
     };
     let found = VIEWS.map(|(name, view)| (name, distance_of(view)));
-    println!("{found:.4?}");
+    eprintln!("{found:.4?}");
     found.iter().map(|(_, found)| *found).fold(0.0, f64::max)
 }
 
