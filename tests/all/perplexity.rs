@@ -128,7 +128,7 @@ fn what_cannot_be_scored_is_named() {
     refused(&other, &text, &[], 3, "this is a model of kind other; perplexity is for models of kind lda and hpylm");
     refused(&text, &text, &[], 3, "text: this is not a model of sawmill");
     refused(&folder.path().join("none"), &text, &[], 3, "No such file");
-    refused(folder.path(), &text, &[], 3, "model: No such file");
+    refused(folder.path(), &text, &[], 3, "there is no model in this folder");
     let mut bytes = std::fs::read(&model).unwrap();
     bytes.pop();
     refused(&write(folder.path(), "cut", bytes), &text, &[], 3, "damaged or cut off");
