@@ -1,8 +1,10 @@
 //! The run folder: what a run leaves behind, and the proof that nobody else is writing it.
 //!
 //! Files are written beside their old versions and renamed over them, so a reader sees a file whole or not at all, and
-//! a run that dies leaves what was there before.
+//! a run that dies leaves what was there before. The manifest is the first file of a run folder and stays for good, so
+//! that a run that is killed at any moment leaves a folder that the next one takes over.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,10 @@ use crate::error::{Error, Result};
 pub const MANIFEST: &str = "manifest.json";
 
 /// What is not a result.
-const KEPT: [&str; 3] = [".lock", "checkpoints", "processes"];
+const KEPT: [&str; 4] = [".lock", "checkpoints", "processes", MANIFEST];
+
+/// What else a folder may hold before it has its manifest.
+const BEFORE: [&str; 2] = ["report", "manifest.json.tmp"];
 
 /// A folder that this process, alone, writes a run into.
 pub struct RunFolder {
@@ -27,12 +32,10 @@ impl RunFolder {
         if path.exists() && !path.is_dir() {
             return Err(Error::output(path, "a file of that name is there, not a folder"));
         }
+        let is_ours = |name: OsString| KEPT.iter().chain(&BEFORE).any(|ours| name == *ours);
         let is_foreign = !path.join(MANIFEST).exists()
-            && fs::read_dir(path).is_ok_and(|mut entries| {
-                entries.any(|e| {
-                    e.is_ok_and(|e| !KEPT.iter().any(|kept| e.file_name() == *kept) && e.file_name() != "report")
-                })
-            });
+            && fs::read_dir(path)
+                .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| !is_ours(entry.file_name()))));
         if is_foreign {
             let message = format!("the folder holds other things and no {MANIFEST}; choose another with --out");
             return Err(Error::output(path, message));
@@ -70,7 +73,15 @@ impl RunFolder {
         open().and_then(|mut file| writeln!(file, "{line}")).map_err(|e| Error::output(&path, e))
     }
 
-    /// Removes what an earlier run left, but for its checkpoints: no result may be taken for that of this run.
+    /// Removes `name`, where it is there.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::output(&self.path.join(name), e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what an earlier run left, but for its manifest and checkpoints: no result may be taken for that of this run.
     pub fn clear_results(&self) -> Result<()> {
         for entry in fs::read_dir(&self.path).map_err(|e| Error::output(&self.path, e))?.flatten() {
             let path = entry.path();

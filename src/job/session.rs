@@ -42,6 +42,9 @@ pub struct Record {
     manifest: Manifest,
 }
 
+/// The job as it was understood.
+const JOB: &str = "job.toml";
+
 /// How far a run has come, line by line.
 const METRICS: &str = "metrics.jsonl";
 
@@ -49,8 +52,6 @@ impl Record {
     /// Takes the run folder at `out` for `job`.
     pub fn start(out: &Path, job: &Job, cluster: &Cluster) -> Result<Record> {
         let folder = RunFolder::create(out)?;
-        folder.clear_results()?;
-        folder.write("job.toml", job.to_toml().as_bytes())?;
         let header = job.header();
         let manifest = Manifest {
             sawmill: env!("CARGO_PKG_VERSION").to_string(),
@@ -69,7 +70,11 @@ impl Record {
             inputs: vec![],
         };
         let mut record = Record { folder: Arc::new(folder), manifest };
+        // In this order: wherever it is cut short, what is left is not taken for a result, nor for another job's.
+        record.folder.remove(JOB)?;
         record.save(State::Running)?;
+        record.folder.clear_results()?;
+        record.folder.write(JOB, job.to_toml().as_bytes())?;
         Ok(record)
     }
 
@@ -127,7 +132,9 @@ pub fn has_result(out: &Path, job: &Job) -> Result<bool> {
     if !out.join(MANIFEST).exists() {
         return Ok(false);
     }
-    let (old, new) = (std::fs::read_to_string(out.join("job.toml")).unwrap_or_default(), job.to_toml());
+    // Without one, a run was killed before it had begun.
+    let Ok(old) = std::fs::read_to_string(out.join(JOB)) else { return Ok(false) };
+    let new = job.to_toml();
     if old != new {
         return Err(Error::Usage(format!(
             "--resume: {} holds a run with other settings:{}{}",
