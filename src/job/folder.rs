@@ -1,7 +1,8 @@
 //! The run folder: what a run leaves behind, and the proof that nobody else is writing it.
 //!
 //! Files are written beside their old versions and renamed over them, so a reader sees a file whole or not at all, and
-//! a run that dies leaves what was there before.
+//! a run that dies leaves what was there before. The manifest is the first file of a run folder and stays for good, so
+//! that a run that is killed at any moment leaves a folder that the next one takes over.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
@@ -13,7 +14,10 @@ use crate::error::{Error, Result};
 pub const MANIFEST: &str = "manifest.json";
 
 /// What is not a result.
-const KEPT: [&str; 3] = [".lock", "checkpoints", "processes"];
+const KEPT: [&str; 4] = [".lock", "checkpoints", "processes", MANIFEST];
+
+/// What else a folder may hold before it has its manifest.
+const BEFORE: [&str; 2] = ["report", "manifest.json.tmp"];
 
 /// A folder that this process, alone, writes a run into.
 pub struct RunFolder {
@@ -64,8 +68,16 @@ impl RunFolder {
         open().and_then(|mut file| writeln!(file, "{line}")).map_err(|e| Error::output(&path, e))
     }
 
-    /// Removes what an earlier run left, but for its checkpoints and what is named to `stays`: no result may be taken for
-    /// that of this run.
+    /// Removes `name`, where it is there.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::output(&self.path.join(name), e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what an earlier run left, but for its manifest, its checkpoints and what is named to `stays`: no result may be
+    /// taken for that of this run.
     pub fn clear_results(&self, stays: impl Fn(&str) -> bool) -> Result<()> {
         for entry in fs::read_dir(&self.path).map_err(|e| Error::output(&self.path, e))?.flatten() {
             let path = entry.path();
@@ -89,9 +101,7 @@ pub fn is_run_folder(path: &Path) -> bool {
 fn is_foreign(path: &Path) -> bool {
     let is_ours = |entry: &fs::DirEntry| {
         let name = entry.file_name();
-        KEPT.iter().any(|kept| name == *kept)
-            || name == "report"
-            || (entry.path().is_dir() && !is_foreign(&entry.path()))
+        KEPT.iter().chain(&BEFORE).any(|ours| name == *ours) || (entry.path().is_dir() && !is_foreign(&entry.path()))
     };
     !is_run_folder(path) && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| !is_ours(&entry)))
 }

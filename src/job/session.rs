@@ -79,6 +79,9 @@ pub struct Record {
     manifest: Manifest,
 }
 
+/// The job as it was understood.
+const JOB: &str = "job.toml";
+
 /// How far a run has come, line by line.
 const METRICS: &str = "metrics.jsonl";
 
@@ -87,9 +90,6 @@ impl Record {
     /// concern.
     pub fn start(out: &Path, job: &Job, cluster: &Cluster, resume: bool) -> Result<Record> {
         let folder = RunFolder::create(out)?;
-        let is_study = matches!(job, Job::Study(_));
-        folder.clear_results(|name| (resume && name == METRICS) || (is_study && is_run_folder(&out.join(name))))?;
-        folder.write("job.toml", job.to_toml().as_bytes())?;
         let header = job.header();
         let manifest = Manifest {
             sawmill: env!("CARGO_PKG_VERSION").to_string(),
@@ -108,7 +108,13 @@ impl Record {
             inputs: vec![],
         };
         let mut record = Record { folder: Arc::new(folder), manifest };
+        // In this order: wherever it is cut short, what is left is not taken for a result, nor for another job's.
+        record.folder.remove(JOB)?;
         record.save(State::Running)?;
+        let is_study = matches!(job, Job::Study(_));
+        let stays = |name: &str| (resume && name == METRICS) || (is_study && is_run_folder(&out.join(name)));
+        record.folder.clear_results(stays)?;
+        record.folder.write(JOB, job.to_toml().as_bytes())?;
         Ok(record)
     }
 
@@ -167,7 +173,9 @@ fn has_result(out: &Path, job: &Job) -> Result<bool> {
     if !is_run_folder(out) || matches!(job, Job::Study(_)) {
         return Ok(false);
     }
-    let (old, new) = (std::fs::read_to_string(out.join("job.toml")).unwrap_or_default(), job.to_toml());
+    // Without one, a run was killed before it had begun.
+    let Ok(old) = std::fs::read_to_string(out.join(JOB)) else { return Ok(false) };
+    let new = job.to_toml();
     if old != new {
         return Err(Error::Usage(format!(
             "--resume: {} holds a run with other settings:{}{}",

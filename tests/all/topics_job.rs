@@ -151,16 +151,20 @@ fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
             let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
             let workers = (1 + killed % 3).to_string();
             let mut children = start_several(&job, &out, processes, &["--resume", "--workers", &workers]);
-            // Twice at any moment, be it before the first sweep; else after some sweeps, which are fewer than a fifth.
-            let sweeps = if killed % 3 == 1 { None } else { Some(rng.random_range(1..50)) };
-            wait_until("some sweeps", || sweeps.is_none_or(|sweeps| swept(&out) >= sweeps));
+            // Twice at the start, all at once, since they would wait a minute for one that does not appear; else one of
+            // them after some sweeps, fewer than a fifth.
+            let is_at_start = killed % 3 == 1;
+            let sweeps = if is_at_start { 0 } else { rng.random_range(1..50) };
+            let is_over = |child: &mut Running| child.try_wait().unwrap().is_some();
+            wait_until("some sweeps", || swept(&out) >= sweeps || children.iter_mut().any(is_over));
             std::thread::sleep(Duration::from_millis(rng.random_range(0..60)));
-            let victim = &mut children[killed as usize % processes];
-            assert!(victim.try_wait().unwrap().is_none(), "it was over before it was killed");
-            victim.kill().unwrap();
+            let is_victim = |process: usize| is_at_start || process == killed as usize % processes;
+            for (_, child) in children.iter_mut().enumerate().filter(|(process, _)| is_victim(*process)) {
+                child.kill().unwrap();
+            }
             for (process, child) in children.into_iter().enumerate() {
                 let (code, stderr) = end(child);
-                let expected = if process == killed as usize % processes { -1 } else { 4 };
+                let expected = if is_victim(process) { -1 } else { 4 }; // another code: it was over before it was killed
                 assert_eq!(code, expected, "process {process} of {processes}: {stderr}");
             }
         }
@@ -169,6 +173,40 @@ fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
         assert_eq!(model(&whole), model(&out), "{processes} processes");
         assert_eq!(results(&whole), results(&out), "{processes} processes");
     }
+}
+
+#[test]
+fn killed_before_it_has_begun_it_leaves_a_folder_to_resume_in() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(20, 30));
+    let job = job(folder.path(), SHORT);
+    let whole = folder.path().join("whole");
+    assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
+    // What is there between two steps of the start: in a new folder, and in one that holds a result.
+    let states: [&[&str]; 5] = [
+        &["report/"],
+        &["report/", ".lock", "manifest.json.tmp"],
+        &["report/", ".lock", "manifest.json"],
+        &["report/", ".lock", "manifest.json", "job.toml.tmp"],
+        &["report/", ".lock", "manifest.json", "model", "metrics.jsonl"],
+    ];
+    for (number, state) in states.iter().enumerate() {
+        let out = folder.path().join(format!("cut-short-{number}"));
+        std::fs::create_dir_all(out.join("report")).unwrap();
+        for name in state.iter().filter(|name| !name.ends_with('/')) {
+            std::fs::write(out.join(name), std::fs::read(whole.join(name)).unwrap_or_default()).unwrap();
+        }
+        let (code, stderr) = end(start(&job, &out, &["--resume"]));
+        assert_eq!(code, 0, "{state:?}: {stderr}");
+        assert!(!stderr.contains("done already"), "{state:?}: {stderr}");
+        assert_eq!((model(&whole), results(&whole)), (model(&out), results(&out)), "{state:?}");
+    }
+    // What is not a run folder is left alone.
+    let foreign = folder.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("thesis.tex"), "years").unwrap();
+    assert_eq!(end(start(&job, &foreign, &["--resume"])).0, 2);
+    assert!(foreign.join("thesis.tex").exists());
 }
 
 #[test]
