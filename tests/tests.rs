@@ -15,7 +15,7 @@
 //! - `synchronisation`: operators against plain sequential twins
 //! - `lm_job`: language models: the law, killed and resumed, quality, bad input
 //! - `ngram_job`: topic n-gram models: the law, killed and resumed
-//! - `ngram_verbs`: topic n-gram models put to use: looked up, scored and streamed
+//! - `ngram_verbs`: topic n-gram models put to use: looked up, scored, streamed and shown
 //! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
 //!
 //! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.

@@ -1,4 +1,4 @@
-//! Topic n-gram models put to use: looked up, scored and streamed.
+//! Topic n-gram models put to use: looked up, scored, streamed and shown.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,22 @@ fn corpus(documents: u64) -> String {
             text += &frame[rng.random_range(0..3usize)].replace("PHRASE", phrase);
             text += if rng.random_bool(0.1) { " rare" } else { "" };
             text += &if rng.random_bool(0.1) { format!(" only{document}\n") } else { "\n".to_string() };
+        }
+    }
+    text
+}
+
+const THINGS: [[&str; 5]; 2] = [["red", "wine", "oak", "grape", "barrel"], ["jet", "plane", "flight", "miles", "path"]];
+
+/// Documents about one of two things each, which have no word in common.
+fn two_things(documents: u64) -> String {
+    let mut text = String::new();
+    for document in 0..documents {
+        let mut rng = generator(2, Purpose::Synth, document, 0);
+        text += &format!("#DOC\td{document}\tc{}\n", document % 2);
+        for _ in 0..8 {
+            let words = [0; 8].map(|_| THINGS[document as usize % 2][rng.random_range(0..5usize)]);
+            text += &(words.join(" ") + "\n");
         }
     }
     text
@@ -153,6 +169,60 @@ fn words_are_scored_as_they_come() {
 }
 
 #[test]
+fn topics_phrases_and_contexts_are_shown() {
+    for (model, has_global) in [(MODELS[0], false), (MODELS[1], true), (MODELS[2], true), (MODELS[5], true)] {
+        let folder = folder();
+        let out = trained(folder.path(), model, two_things(60));
+        let (code, stdout, stderr) = run(sawmill().arg("show").arg(&out).args(["-n", "5"]));
+        assert_eq!(code, 0, "{stderr}");
+        let topics = stdout.lines().filter(|line| line.starts_with("topic ")).count();
+        assert_eq!(topics, 3 + usize::from(has_global), "{stdout}");
+        assert_eq!(stdout.contains("contexts by lambda"), has_global, "{stdout}");
+        // Each thing has a topic whose phrases are all of it; the global model of SWITCHING may take one of them.
+        let first = if has_global { "topic 1" } else { "topic 0" };
+        let phrases: Vec<&str> = stdout
+            .lines()
+            .skip_while(|line| !line.starts_with(first))
+            .filter_map(|line| line.strip_prefix("  phrases: "))
+            .collect();
+        let is_pure = |line: &&str, thing: &[&str]| {
+            let mut words = line.split([' ', ',']).filter(|word| !word.is_empty());
+            words.all(|word| thing.contains(&word))
+        };
+        let found = THINGS.iter().filter(|thing| phrases.iter().any(|line| is_pure(line, *thing))).count();
+        assert!(found >= if model.contains("switching") { 1 } else { 2 }, "{model}: {stdout}");
+        if !model.contains("switching") {
+            let text = write(folder.path(), "text", "in spite of\n");
+            let (code, stdout, stderr) = run(sawmill().arg("show").arg(&out).arg("--highlight").arg(text));
+            assert_eq!((code, stdout.as_str()), (2, ""), "{stderr}");
+            assert!(stderr.contains("--highlight is for SWITCHING"), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn topical_words_are_highlighted() {
+    let folder = folder();
+    let out = trained(folder.path(), MODELS[2], corpus(60));
+    let text = write(folder.path(), "text", "#DOC\td\n<s> In spite of the fast jet plane </s>\n\non behalf of a <b>\n");
+    let show = |more: &[&str]| {
+        let command = &mut sawmill();
+        command.arg("show").arg(&out).arg("--highlight").arg(&text).args(["--format", "docs"]).args(more);
+        let (code, stdout, stderr) = run(command);
+        assert_eq!(code, 0, "{stderr}");
+        stdout
+    };
+    let shown = show(&[]);
+    let plain = shown.replace(['[', ']'], "");
+    assert_eq!(plain, "In spite of the fast jet plane\non behalf of a <b>\n");
+    let page = folder.path().join("page.html");
+    assert_eq!(show(&["--html", page.to_str().unwrap()]), "");
+    let html = std::fs::read_to_string(page).unwrap();
+    assert!(html.contains(">In</span>") && html.contains(">&lt;b&gt;</span>"), "{html}");
+    assert!(!html.contains("http"), "{html}");
+}
+
+#[test]
 fn models_of_other_kinds_are_refused_by_name() {
     let folder = folder();
     let text = "a b c\nb c a\n".repeat(10);
@@ -164,11 +234,16 @@ fn models_of_other_kinds_are_refused_by_name() {
         assert_eq!(code, 0, "{stderr}");
     }
     let [lm, lda] = ["lm", "lda"].map(|name| folder.path().join(name));
+    let (code, stdout, stderr) = run(sawmill().arg("show").arg(&lda));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stdout.contains("topic 1, ") && stdout.contains("words: "), "{stdout}");
     let refused = |command: &mut std::process::Command, code: i32, words: &str| {
         let (found, stdout, stderr) = run(command);
         assert_eq!((found, stdout.as_str()), (code, ""), "{stderr}");
         assert!(stderr.contains(words), "{words}: {stderr}");
     };
+    refused(sawmill().arg("show").arg(&lm), 3, "of kind hpylm; show is for models of kind lda and topic-ngrams");
+    refused(sawmill().arg("show").arg(&lda).arg("--highlight").arg("x"), 2, "--highlight is for SWITCHING");
     for (model, kind) in [(&lm, "hpylm"), (&lda, "lda")] {
         let words = format!("--stream is for topic n-gram models; this is a model of kind {kind}");
         refused(sawmill().arg("perplexity").arg(model).arg("--stream"), 2, &words);
