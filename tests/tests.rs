@@ -15,6 +15,7 @@
 //! - `synchronisation`: operators against plain sequential twins
 //! - `lm_job`: language models: the law, killed and resumed, quality, bad input
 //! - `ngram_job`: topic n-gram models: the law, killed and resumed
+//! - `ngram_verbs`: topic n-gram models put to use: looked up, scored, streamed and shown
 //! - `topics_job`: LDA: the law, killed and resumed, faults, bad input
 //!
 //! Tests on real data need `SAWMILL_DATA`, and say that they were skipped where it is not set.
@@ -34,6 +35,8 @@ mod lm_verbs;
 mod mesh;
 #[path = "all/ngram_job.rs"]
 mod ngram_job;
+#[path = "all/ngram_verbs.rs"]
+mod ngram_verbs;
 #[path = "all/oracle_job.rs"]
 mod oracle_job;
 #[path = "all/oracles.rs"]

@@ -10,6 +10,7 @@ mod perplexity;
 mod report;
 mod rows;
 mod run;
+mod show;
 mod status;
 mod synth;
 
@@ -41,6 +42,8 @@ enum Verb {
     Report(report::Report),
     /// Say how well a model predicts text that it has not seen
     Perplexity(perplexity::Perplexity),
+    /// Show what a topic model has learned: words, phrases and contexts of its topics; or a text, shaded by it
+    Show(show::Show),
     /// Draw sentences from a language model
     Generate(generate::Generate),
     /// Write a model for other programs: a language model as an ARPA file
@@ -79,6 +82,7 @@ impl Verb {
             Verb::Status(status) => status.run(),
             Verb::Report(report) => report.run(),
             Verb::Perplexity(perplexity) => perplexity.run(),
+            Verb::Show(show) => show.run(),
             Verb::Generate(generate) => generate.run(),
             Verb::Export(export) => export.run(),
             Verb::Import(import) => import.run(),

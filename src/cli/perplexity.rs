@@ -1,5 +1,6 @@
 //! `sawmill perplexity`: how well a model predicts text that it has not seen.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -15,17 +16,21 @@ use crate::job::model_file;
 use crate::lm;
 use crate::lm::model::LanguageModel;
 use crate::lm::perplexity::{Listener, ScoredSentence, ScoredToken};
-use crate::topics;
 use crate::topics::left_to_right::LeftToRight;
 use crate::topics::model::TopicModel;
-use crate::topics::perplexity::{COLUMNS, Scored, Settings, score};
+use crate::topics::ngram::kept::Kept;
+use crate::topics::ngram::lookup::TopicNgrams;
+use crate::topics::ngram::reading::{Reading, Scorer};
+use crate::topics::ngram::stream::stream;
+use crate::topics::perplexity::{COLUMNS, LdaScorer, ScoreDocument, Scored, score};
+use crate::topics::{self, ngram};
 
 #[derive(Args)]
 pub struct Perplexity {
     /// A model, or the run folder that has it
     model: PathBuf,
     /// Text, also gz, xz or zst; - for standard input. For a language model, each line is a sentence
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "stream", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How documents stand in the files
     #[arg(long, value_enum, default_value = "lines")]
@@ -45,6 +50,9 @@ pub struct Perplexity {
     /// A row per document, and one with their sum
     #[arg(long, help_heading = "Topic models")]
     documents: bool,
+    /// Read one document on standard input, and write each word with its probability as soon as it has come
+    #[arg(long, help_heading = "Topic models", conflicts_with_all = ["files", "json", "documents", "format"])]
+    stream: bool,
     /// Particles of the left-to-right method [default: 10]
     #[arg(long, help_heading = "Topic models", value_name = "N", value_parser = at_least_one)]
     particles: Option<usize>,
@@ -73,10 +81,25 @@ impl Perplexity {
             ("--resample", self.resample.is_some()),
             ("--seed", self.seed.is_some()),
         ];
-        match model_file::kind(&self.model)?.as_str() {
+        let kind = model_file::kind(&self.model)?;
+        if kind != ngram::kept::KIND {
+            let whose = format!("topic n-gram models; this is a model of kind {kind}");
+            self.refuse(&[("--stream", self.stream)], &whose)?;
+        }
+        match kind.as_str() {
             topics::model::KIND => {
                 self.refuse(&for_sentences, "a language model; this is a topic model")?;
-                self.score_documents()
+                let model = TopicModel::load(&self.model)?;
+                self.score_documents(&LdaScorer::new(&model, self.method(), self.seed()))
+            }
+            ngram::kept::KIND => {
+                self.refuse(&for_sentences, "a language model; this is a topic model")?;
+                let model = TopicNgrams::new(Kept::load(&self.model)?);
+                if self.stream {
+                    return self.stream(&model);
+                }
+                let scorer = Scorer { model: &model, method: self.method(), seed: self.seed() };
+                self.score_documents(&scorer)
             }
             lm::model::KIND => {
                 self.refuse(&for_documents, "a topic model; this is a language model")?;
@@ -85,8 +108,9 @@ impl Perplexity {
             other => Err(Error::input(
                 &self.model,
                 format!(
-                    "this is a model of kind {other}; perplexity is for models of kind {} and {}",
+                    "this is a model of kind {other}; perplexity is for models of kind {}, {} and {}",
                     topics::model::KIND,
+                    ngram::kept::KIND,
                     lm::model::KIND
                 ),
             )),
@@ -105,14 +129,15 @@ impl Perplexity {
         if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 }
     }
 
-    fn score_documents(&self) -> Result<u8> {
-        let model = TopicModel::load(&self.model)?;
-        let settings = Settings {
-            format: self.format,
-            encoding: self.encoding(),
-            method: LeftToRight { particles: self.particles.unwrap_or(10), resample: self.resample.unwrap_or(10) },
-            seed: self.seed.unwrap_or(1),
-        };
+    fn method(&self) -> LeftToRight {
+        LeftToRight { particles: self.particles.unwrap_or(10), resample: self.resample.unwrap_or(10) }
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(1)
+    }
+
+    fn score_documents(&self, scorer: &dyn ScoreDocument) -> Result<u8> {
         let (mut rows, mut written) = (Vec::<Value>::new(), Ok(()));
         if self.documents && !self.json {
             print(COLUMNS)?;
@@ -123,7 +148,7 @@ impl Perplexity {
             _ => {}
         };
         let mut problems = 0;
-        let sum = score(&model, &self.files, &settings, &mut visit, &mut |problem| {
+        let sum = score(scorer, &self.files, (self.format, self.encoding()), &mut visit, &mut |problem| {
             problems += 1;
             say!("{problem}");
         })?;
@@ -140,6 +165,22 @@ impl Perplexity {
             (false, false) => sum.to_text(),
         })?;
         Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
+    }
+
+    fn stream(&self, model: &TopicNgrams) -> Result<u8> {
+        let reading = Reading::begin(model, self.method(), self.seed(), 0);
+        let mut out = io::stdout().lock();
+        let (mut written, mut input) = (Ok(()), io::stdin().lock());
+        let read = stream(reading, self.encoding(), &mut input, &mut |word, word_ln| {
+            written = writeln!(out, "{word}\t{:.6e}", libm::exp(word_ln)).and_then(|()| out.flush());
+            written.as_ref().map_err(|e| e.kind().into()).copied()
+        });
+        match (written, read) {
+            // A reader that has gone away is not an error.
+            (Err(e), _) if e.kind() == io::ErrorKind::BrokenPipe => Ok(exit::DONE),
+            (Err(e), _) => Err(Error::Usage(format!("cannot write to stdout: {e}"))),
+            (_, read) => read.map(|()| exit::DONE).map_err(|e| Error::Input(format!("standard input: {e}"))),
+        }
     }
 
     fn score_sentences(&self) -> Result<u8> {

@@ -30,6 +30,7 @@
 //! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
 
 pub mod base;
+pub mod kept;
 pub mod merge;
 pub mod order;
 pub mod owners;

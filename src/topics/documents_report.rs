@@ -9,13 +9,13 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
 use super::collection::{Catalogue, each_document};
+use super::held_out_file::HeldOut;
 use super::job::Plan;
 use super::model::TopicModel;
 use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::sweep::part_name;
 use crate::corpus::documents::RawDocument;
 use crate::error::{Error, Result};
-use crate::job::corpus::Test;
 use crate::job::folder::{RunFolder, WholeFile};
 
 /// Documents shown with each topic.
@@ -62,8 +62,7 @@ struct Writer<'a> {
     table: WholeFile,
     /// MALLET's state: document, source, position, word and topic of every token. Buffered, since the lines are short.
     state: BufWriter<GzEncoder<WholeFile>>,
-    /// Documents held out, in the format `docs`; none where the user has them as files.
-    held_out: Option<WholeFile>,
+    held_out: HeldOut,
     shown: Shown,
 }
 
@@ -75,7 +74,6 @@ impl<'a> Writer<'a> {
         folder: &'a RunFolder,
     ) -> Result<Writer<'a>> {
         let state = GzBuilder::new().mtime(0).write(folder.create_file("report/state.gz")?, Compression::fast());
-        let is_held_out = matches!(&plan.test, Test::HoldOut(hold_out) if hold_out.documents > 0);
         let mut writer = Writer {
             plan,
             model,
@@ -86,7 +84,7 @@ impl<'a> Writer<'a> {
             topics: vec![].into_iter(),
             table: folder.create_file("report/doc-topics.txt")?,
             state: BufWriter::with_capacity(1 << 16, state),
-            held_out: is_held_out.then(|| folder.create_file("report/test-documents.txt")).transpose()?,
+            held_out: HeldOut::create(plan, folder)?,
             shown: vec![vec![]; model.topics()],
         };
         writer.heads().map_err(|e| Error::output(&folder.path().join("report"), e))?;
@@ -107,7 +105,7 @@ impl<'a> Writer<'a> {
                 self.turn_to(shard)?;
                 self.training_document(document)
             }
-            None => self.test_document(document),
+            None => self.held_out.document(document),
         };
         written.map_err(|e| Error::output(&self.folder.path().join("report"), e))
     }
@@ -153,24 +151,11 @@ impl<'a> Writer<'a> {
         writeln!(self.table)
     }
 
-    fn test_document(&mut self, document: &RawDocument<'_>) -> io::Result<()> {
-        let Some(file) = &mut self.held_out else { return Ok(()) };
-        // An id of the other formats may be empty or have a TAB in it.
-        let id: Vec<&str> = document.id.split_whitespace().collect();
-        let id = if id.is_empty() { "-".to_string() } else { id.join(" ") };
-        writeln!(file, "#DOC\t{id}\t{}", document.label.trim())?;
-        for line in document.text.lines() {
-            let indent = if line.starts_with("#DOC") { " " } else { "" }; // else it would open a document
-            writeln!(file, "{indent}{line}")?;
-        }
-        Ok(())
-    }
-
     fn finish(self) -> Result<Shown> {
         let state = self.state.into_inner().map_err(io::IntoInnerError::into_error).and_then(GzEncoder::finish);
         state.map_err(|e| Error::output(&self.folder.path().join("report"), e))?.finish()?;
         self.table.finish()?;
-        self.held_out.map_or(Ok(()), WholeFile::finish)?;
+        self.held_out.finish()?;
         Ok(self.shown)
     }
 }

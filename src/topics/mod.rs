@@ -28,6 +28,7 @@ pub mod dense;
 mod document_topics;
 pub mod documents;
 mod documents_report;
+mod held_out_file;
 pub mod import;
 pub mod job;
 pub mod lda;

@@ -76,11 +76,9 @@ impl TopicModel {
         self.ranked(count, |_, _, count| f64::from(count))
     }
 
-    /// The `count` words that set each topic off most from the whole corpus, with their counts: by the relevance of Sievert
-    /// & Shirley (2014), l ln p(w | k) + (1 - l) ln(p(w | k) / p(w)). The unknown word tells nothing.
+    /// The `count` words that set each topic off most from the whole corpus, with their counts: by [`relevance`]. The
+    /// unknown word tells nothing.
     pub fn distinctive_words(&self, count: usize) -> Vec<Vec<(u32, u32)>> {
-        // They found 0.6 best where function words had been taken out; where they are left in, they still come first there.
-        const WEIGHT: f64 = 0.3;
         let all = self.totals.iter().sum::<u64>().max(1) as f64;
         let shares: Vec<f64> =
             self.words.iter().map(|cells| cells.iter().map(|(_, n)| f64::from(*n)).sum::<f64>() / all).collect();
@@ -89,7 +87,7 @@ impl TopicModel {
                 return f64::NEG_INFINITY;
             }
             let inside = f64::from(count) / self.totals[topic].max(1) as f64;
-            WEIGHT * ln(inside) + (1.0 - WEIGHT) * ln(inside / shares[word as usize])
+            relevance(inside, shares[word as usize])
         })
     }
 
@@ -130,6 +128,14 @@ impl TopicModel {
         let mass = self.vocabulary.len() as f64 * self.beta;
         (f64::from(count) + self.beta) / (self.totals[topic] as f64 + mass)
     }
+}
+
+/// How much a word tells of a topic, where it has this share of the topic, and of the whole corpus (Sievert & Shirley
+/// 2014): l ln p(w | k) + (1 - l) ln(p(w | k) / p(w)).
+pub fn relevance(inside: f64, overall: f64) -> f64 {
+    // They found 0.6 best where function words had been taken out; where they are left in, they still come first there.
+    const WEIGHT: f64 = 0.3;
+    WEIGHT * ln(inside) + (1.0 - WEIGHT) * ln(inside / overall)
 }
 
 #[cfg(test)]

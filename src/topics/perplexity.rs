@@ -4,7 +4,7 @@
 //! where vocabularies differ: over all words; and without the unknown ones, whose probabilities are then left out, while
 //! they still stand before the words that follow them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -19,13 +19,10 @@ use crate::corpus::text::Encoding;
 use crate::corpus::vocabulary::UNKNOWN;
 use crate::error::{Error, Result};
 
-/// How documents are read, and their probability estimated.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    pub format: Format,
-    pub encoding: Encoding,
-    pub method: LeftToRight,
-    pub seed: u64,
+/// Who scores documents: a model, and how their probability is estimated.
+pub trait ScoreDocument {
+    /// Scores a document; `number` is its place among all.
+    fn document(&self, number: u64, text: &str) -> Score;
 }
 
 /// What was counted, of one document or of several. Logarithms are natural.
@@ -40,6 +37,17 @@ pub struct Score {
 }
 
 impl Score {
+    /// Counts a token.
+    #[inline]
+    pub fn count(&mut self, is_unknown: bool, token_ln: f64) {
+        self.tokens += 1;
+        self.probability_ln += token_ln;
+        match is_unknown {
+            true => self.unknown += 1,
+            false => self.known_ln += token_ln,
+        }
+    }
+
     fn add(&mut self, next: &Score) {
         self.documents += next.documents;
         self.tokens += next.tokens;
@@ -124,19 +132,23 @@ impl Scored {
 }
 
 /// Scores the documents of `files`, shows each to `visit` and what is wrong with the files to `report`; returns the sum.
-/// A document draws from a generator keyed by the seed and its place among all documents.
 pub fn score(
-    model: &TopicModel,
+    scorer: &dyn ScoreDocument,
     files: &[PathBuf],
-    settings: &Settings,
+    (format, encoding): (Format, Encoding),
     visit: &mut dyn FnMut(Scored),
     report: &mut dyn FnMut(Diagnostic),
 ) -> Result<Score> {
-    let (counts, prior) = (model.counts(), model.prior());
-    let scorer = Scorer { model, counts, prior, settings };
     let mut sum = Score::default();
     for path in files {
-        scorer.file(path, &mut sum, visit, report)?;
+        let name = path.display().to_string();
+        let mut score = |document: &RawDocument<'_>| {
+            let score = scorer.document(sum.documents, document.text);
+            sum.add(&score);
+            visit(Scored { file: name.clone(), id: document.id.to_string(), score });
+        };
+        let mut report = |problem| report(Diagnostic { path: name.clone(), problem });
+        read_documents(path, encoding, format, &mut score, &mut report).map_err(|e| Error::input(path, e))?;
     }
     match sum.tokens {
         0 => {
@@ -146,43 +158,29 @@ pub fn score(
     }
 }
 
-struct Scorer<'a> {
-    model: &'a TopicModel,
+/// Scores documents by LDA. A document draws from a generator keyed by the seed and its place among all documents.
+pub struct LdaScorer<'m> {
+    model: &'m TopicModel,
     counts: TopicCounts,
     prior: Prior,
-    settings: &'a Settings,
+    method: LeftToRight,
+    seed: u64,
 }
 
-impl Scorer<'_> {
-    fn file(
-        &self,
-        path: &Path,
-        sum: &mut Score,
-        visit: &mut dyn FnMut(Scored),
-        report: &mut dyn FnMut(Diagnostic),
-    ) -> Result<()> {
-        let name = path.display().to_string();
-        let mut score = |document: &RawDocument<'_>| {
-            let score = self.document(sum.documents, document.text);
-            sum.add(&score);
-            visit(Scored { file: name.clone(), id: document.id.to_string(), score });
-        };
-        let mut report = |problem| report(Diagnostic { path: name.clone(), problem });
-        let Settings { encoding, format, .. } = *self.settings;
-        read_documents(path, encoding, format, &mut score, &mut report).map_err(|e| Error::input(path, e))
+impl LdaScorer<'_> {
+    pub fn new(model: &TopicModel, method: LeftToRight, seed: u64) -> LdaScorer<'_> {
+        LdaScorer { counts: model.counts(), prior: model.prior(), model, method, seed }
     }
+}
 
+impl ScoreDocument for LdaScorer<'_> {
     fn document(&self, number: u64, text: &str) -> Score {
         let mut words = vec![];
         self.model.tokenisation.each_token(text, |token| words.push(self.model.vocabulary.id(token)));
-        let mut score = Score { documents: 1, tokens: words.len() as u64, ..Score::default() };
-        let mut rng = generator(self.settings.seed, Purpose::Evaluation, number, 0);
-        self.settings.method.each_word(&self.counts, &self.prior, &words, &mut rng, |word, word_ln| {
-            score.probability_ln += word_ln;
-            match word {
-                UNKNOWN => score.unknown += 1,
-                _ => score.known_ln += word_ln,
-            }
+        let mut score = Score { documents: 1, ..Score::default() };
+        let mut rng = generator(self.seed, Purpose::Evaluation, number, 0);
+        self.method.each_word(&self.counts, &self.prior, &words, &mut rng, |word, word_ln| {
+            score.count(word == UNKNOWN, word_ln);
         });
         score
     }

@@ -125,7 +125,13 @@ fn what_cannot_be_scored_is_named() {
         assert!(stderr.contains(words), "{words}: {stderr}");
     };
     let other = write(folder.path(), "other", model_file::to_bytes("other", &vec![1u8]).unwrap());
-    refused(&other, &text, &[], 3, "this is a model of kind other; perplexity is for models of kind lda and hpylm");
+    refused(
+        &other,
+        &text,
+        &[],
+        3,
+        "this is a model of kind other; perplexity is for models of kind lda, topic-ngrams and hpylm",
+    );
     refused(&text, &text, &[], 3, "text: this is not a model of sawmill");
     refused(&folder.path().join("none"), &text, &[], 3, "No such file");
     refused(folder.path(), &text, &[], 3, "there is no model in this folder");

@@ -20,13 +20,15 @@
 //! Where the order is infinite, [`Counts::visits`] has how many tokens stop at a context and how many go on, whatever
 //! their topic ([`crate::restaurant::order`]).
 
+use serde::{Deserialize, Serialize};
+
 use crate::restaurant::merge::visit;
 use crate::restaurant::tree::{Tree, Visits};
 
 use super::seats::Seats;
 
 /// How topics and the global model come together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
     Hpytm,
     Hierarchical,

@@ -63,6 +63,19 @@ impl Descent {
         self.path.find(tree, leaf);
         let shared = if self.is_valid { self.path.shared(&self.before) } else { 0 };
         self.is_valid = true;
+        self.arrive(counts, rules, shared);
+    }
+
+    /// Goes along a path of dishes and their restaurants, from the root on.
+    pub fn go_along(&mut self, counts: &Counts, rules: &Rules, places: impl Iterator<Item = (u32, u32)>) {
+        self.path.set(places);
+        self.is_valid = false;
+        self.arrive(counts, rules, 0);
+    }
+
+    /// Makes everything of a new path, from a depth on.
+    #[inline(always)]
+    fn arrive(&mut self, counts: &Counts, rules: &Rules, shared: usize) {
         if self.form.has_global() {
             for side in 0..2 {
                 let restaurants = (0..=self.path.depth()).map(|depth| self.path.restaurant(depth));

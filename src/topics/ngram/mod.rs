@@ -10,18 +10,26 @@
 //! - `held_out`: the probability of documents not seen
 //! - `learn`: discounts, strengths and the prior
 //! - `model`, `run`: the model of the sweep driver, and the job
+//! - `kept`, `lookup`: the trained model as a file, and asked; `reading`, `stream`: documents read with it, word by word
+//! - `show`, `highlight`: what it has learned, for people
 
 pub mod counts;
 pub mod descent;
 pub mod documents;
 pub mod held_out;
+pub mod highlight;
+pub mod kept;
 mod learn;
+pub mod lookup;
 pub mod merge;
 pub mod model;
+pub mod reading;
 pub mod rules;
 pub mod run;
 pub mod seating;
 pub mod seats;
+pub mod show;
+pub mod stream;
 pub mod table_based;
 pub mod token_based;
 

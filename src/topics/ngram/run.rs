@@ -3,17 +3,21 @@
 use serde_json::json;
 use timely::worker::Worker;
 
+use super::kept::{KIND, Kept};
 use super::model::{NgramModel, Setup};
 use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
+use crate::job::folder::RunFolder;
+use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
 use crate::lm::text::Symbols;
 use crate::report::line_chart::over_sweeps;
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
-use crate::topics::collection::collect;
+use crate::topics::collection::{Catalogue, collect, each_document};
+use crate::topics::held_out_file::HeldOut;
 use crate::topics::job::{ModelType, Plan};
 use crate::topics::rescaling::model::Rescaling;
 
@@ -38,7 +42,9 @@ struct Trained {
     rounds: Round,
     tokens: [u64; 3],
     vocabulary: usize,
-    problems: Vec<Diagnostic>,
+    /// None of RESCALING.
+    model: Option<Kept>,
+    catalogue: Catalogue,
 }
 
 /// Runs the job and returns the exit code.
@@ -53,12 +59,35 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         say!("sawmill: stopped with a checkpoint; go on with --resume");
         return Ok(exit::RESUME);
     }
+    if let Some(model) = &trained.model {
+        record.folder.write("model", &model_file::to_bytes(KIND, model)?)?;
+    }
+    write_held_out(plan, &trained.catalogue, &record.folder)?;
     record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;
     record.folder.write("report/summary.json", summary(plan, &trained).as_bytes())?;
     record.folder.write("report/index.html", page(&session.title, plan, &trained).as_bytes())?;
     record.done(seconds, None)?;
-    trained.problems.iter().for_each(|problem| say!("{problem}"));
-    Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+    for (file, problem) in &trained.catalogue.problems {
+        let path = plan.files[*file as usize].display().to_string();
+        say!("{}", Diagnostic { path, problem: problem.clone() });
+    }
+    Ok(if trained.catalogue.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+}
+
+/// Reads the documents once more, and writes those that were held out.
+fn write_held_out(plan: &Plan, catalogue: &Catalogue, folder: &RunFolder) -> Result<()> {
+    let mut file = HeldOut::create(plan, folder)?;
+    let mut numbers: Vec<u32> = catalogue.entries.iter().map(|entry| entry.file).collect();
+    numbers.dedup();
+    let mut written = Ok(());
+    each_document(plan, catalogue, &numbers, |number, document| {
+        if written.is_ok() && catalogue.is_test[number] {
+            written = file.document(document);
+        }
+    })
+    .map_err(Error::Input)?;
+    written.map_err(|e| Error::output(&folder.path().join("report"), e))?;
+    file.finish()
 }
 
 /// What one worker does.
@@ -101,25 +130,24 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         add(&mut rounds, round);
     };
     let (schedule, control, share) = (&plan.schedule, &watcher.control, collection.share);
-    let end = if is_rescaling {
+    let (model, end) = if is_rescaling {
         let model = Rescaling::new(&plan.model, Setup::of(plan), plan.before_ngrams, symbols, share, is_mine);
-        train(worker, model, schedule, control, |_, round| tell(round))?.1
+        (None, train(worker, model, schedule, control, |_, round| tell(round))?.1)
     } else {
         let model = NgramModel::new(Setup::of(plan), symbols, share, is_mine);
-        train(worker, model, schedule, control, |_, round| tell(round))?.1
+        let (model, end) = train(worker, model, schedule, control, |_, round| tell(round))?;
+        (Some(model), end)
     };
-    let problems = collection.catalogue.problems.iter().map(|(file, problem)| Diagnostic {
-        path: plan.files[*file as usize].display().to_string(),
-        problem: problem.clone(),
-    });
+    let vocabulary = collection.vocabulary.len();
     Ok(is_leader.then(|| Trained {
         end,
         evaluated,
         log_likelihood,
         rounds,
         tokens: [training_tokens, collection.test_tokens, collection.test_unknown],
-        vocabulary: collection.vocabulary.len(),
-        problems: problems.collect(),
+        vocabulary,
+        model: model.map(|model| Kept::new(collection.vocabulary, plan.tokenisation.clone(), &model)),
+        catalogue: collection.catalogue,
     }))
 }
 

@@ -1,0 +1,114 @@
+//! `sawmill show`: what a model has learned.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::print;
+use crate::corpus::diagnostic::Diagnostic;
+use crate::corpus::documents::{Format, RawDocument, read_documents};
+use crate::corpus::text::Encoding;
+use crate::error::{Error, Result, exit};
+use crate::job::folder::write_whole;
+use crate::job::model_file;
+use crate::topics::left_to_right::LeftToRight;
+use crate::topics::model::TopicModel;
+use crate::topics::ngram::counts::Form;
+use crate::topics::ngram::highlight::{page, shade};
+use crate::topics::ngram::kept::Kept;
+use crate::topics::ngram::lookup::TopicNgrams;
+use crate::topics::ngram::show::describe;
+use crate::topics::{self, ngram};
+
+#[derive(Args)]
+pub struct Show {
+    /// A model, or the run folder that has it
+    model: PathBuf,
+    /// How many words, phrases and contexts to show of each kind
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    words: usize,
+    /// Show this text instead, each word shaded by its probability of having a topic of its document's (SWITCHING)
+    #[arg(long, value_name = "FILE")]
+    highlight: Option<PathBuf>,
+    /// Write the shaded text there as a page, and not to stdout
+    #[arg(long, value_name = "OUT", requires = "highlight")]
+    html: Option<PathBuf>,
+    /// How documents stand in the text
+    #[arg(long, value_enum, default_value = "files", requires = "highlight")]
+    format: Format,
+    /// The text is ISO 8859-1
+    #[arg(long, requires = "highlight")]
+    latin_1: bool,
+}
+
+impl Show {
+    pub fn run(&self) -> Result<u8> {
+        let kind = model_file::kind(&self.model)?;
+        match (kind.as_str(), &self.highlight) {
+            (topics::model::KIND, None) => {
+                print(&describe_lda(&TopicModel::load(&self.model)?, self.words))?;
+                Ok(exit::DONE)
+            }
+            (ngram::kept::KIND, None) => {
+                print(&describe(&TopicNgrams::new(Kept::load(&self.model)?), self.words))?;
+                Ok(exit::DONE)
+            }
+            (ngram::kept::KIND, Some(text)) => self.highlight(&TopicNgrams::new(Kept::load(&self.model)?), text),
+            (topics::model::KIND, Some(_)) => Err(self.not_switching("LDA")),
+            (other, _) => Err(Error::input(
+                &self.model,
+                format!(
+                    "this is a model of kind {other}; show is for models of kind {} and {}",
+                    topics::model::KIND,
+                    ngram::kept::KIND
+                ),
+            )),
+        }
+    }
+
+    fn not_switching(&self, name: &str) -> Error {
+        let model = self.model.display();
+        Error::Usage(format!("{model}: --highlight is for SWITCHING, whose words have a topic or none; this is {name}"))
+    }
+
+    fn highlight(&self, model: &TopicNgrams, text: &Path) -> Result<u8> {
+        if model.kept.form != Form::Switching {
+            return Err(self.not_switching(&model.kept.name()));
+        }
+        let encoding = if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 };
+        let (mut documents, mut problems) = (vec![], 0);
+        let method = LeftToRight { particles: 10, resample: 10 };
+        let mut visit = |document: &RawDocument<'_>| {
+            documents.push(shade(model, method, 1, documents.len() as u64, document.id, document.text));
+        };
+        let mut report = |problem| {
+            problems += 1;
+            say!("{}", Diagnostic { path: text.display().to_string(), problem });
+        };
+        read_documents(text, encoding, self.format, &mut visit, &mut report).map_err(|e| Error::input(text, e))?;
+        match &self.html {
+            Some(out) if out.is_dir() => return Err(Error::output(out, "it is a folder; name a file")),
+            Some(out) => write_whole(out, page(&documents).as_bytes())?,
+            None => {
+                let is_terminal = std::io::stdout().is_terminal();
+                let shown = documents.iter().map(|d| if is_terminal { d.to_ansi() } else { d.to_text() });
+                print(&shown.collect::<Vec<String>>().join("\n"))?;
+            }
+        }
+        Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
+    }
+}
+
+/// The topics of LDA.
+fn describe_lda(model: &TopicModel, count: usize) -> String {
+    let mut text = format!("LDA: {} topics, {} words\n", model.topics(), model.vocabulary.len());
+    let strength: f64 = model.alpha.iter().sum();
+    for (topic, words) in model.distinctive_words(count).iter().enumerate() {
+        let words: Vec<&str> = words.iter().map(|&(word, _)| model.vocabulary.word(word)).collect();
+        let share = 100.0 * model.alpha[topic] / strength;
+        let _ = write!(text, "\ntopic {topic}, {share:.1} %\n  words: {}\n", words.join(", "));
+    }
+    text
+}

@@ -1,0 +1,157 @@
+//! The shape of a tree as it is kept in a model file: the restaurants that have customers, ready to be looked up.
+//!
+//! Restaurants are numbered level by level, the root first, those of a level in the order of their contexts: so the
+//! children of a restaurant are a run, sorted by their last element, and so are its dishes, by what they are. A word is
+//! looked up by a binary search in each restaurant from the root down.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::tree::{NONE, Tree};
+
+/// Contexts and dishes; what belongs to them is kept beside, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KeptTree {
+    /// By depth: where its restaurants begin; and their number, at the end.
+    levels: Vec<u32>,
+    /// By restaurant: the last element of its context, its children and its dishes (where they begin).
+    elements: Vec<u32>,
+    children: Vec<u32>,
+    dishes: Vec<u32>,
+    /// What each dish is.
+    outcomes: Vec<u32>,
+}
+
+impl KeptTree {
+    /// The shape of those restaurants and dishes of `tree` that are to be kept, a restaurant only with its parent. `keep`
+    /// is shown, in the order of their new numbers, each restaurant followed by its dishes, as `tree` numbers them.
+    pub fn new(
+        tree: &Tree,
+        is_kept: impl Fn(u32) -> bool,
+        is_dish_kept: impl Fn(u32) -> bool,
+        mut keep: impl FnMut(u32, Option<u32>),
+    ) -> KeptTree {
+        let mut kept = KeptTree::default();
+        let mut number_of = vec![NONE; tree.restaurants.len()];
+        for level in &tree.levels {
+            kept.levels.push(kept.elements.len() as u32);
+            for restaurant in level.restaurants.clone().filter(|&restaurant| is_kept(restaurant)) {
+                let number = kept.elements.len() as u32;
+                number_of[restaurant as usize] = number;
+                if let Some(above) = Some(tree.parent_of(restaurant)).filter(|above| *above != NONE) {
+                    // Parents that have no child are caught up with; the first child is the first seen.
+                    let above = number_of[above as usize] as usize;
+                    kept.children.resize(kept.children.len().max(above + 1), number);
+                }
+                kept.elements.push(tree.elements[restaurant as usize]);
+                kept.dishes.push(kept.outcomes.len() as u32);
+                keep(restaurant, None);
+                for dish in tree.dishes_of(restaurant).filter(|&dish| is_dish_kept(dish)) {
+                    kept.outcomes.push(tree.outcomes[dish as usize]);
+                    keep(restaurant, Some(dish));
+                }
+            }
+        }
+        let all = kept.elements.len() as u32;
+        kept.levels.push(all);
+        kept.children.resize(all as usize + 1, all);
+        kept.dishes.push(kept.outcomes.len() as u32);
+        kept
+    }
+
+    /// Whether the numbers can be those of a tree with so many depths, outcomes and elements; a file may be damaged.
+    pub fn is_sound(&self, depths: usize, outcomes: u32, elements: u32) -> bool {
+        let restaurants = self.restaurants();
+        restaurants > 0
+            && self.levels.len() == depths + 1
+            && rises(&self.levels, restaurants)
+            && self.levels[..2] == [0, 1]
+            && self.children.len() == restaurants + 1
+            && rises(&self.children, restaurants)
+            && (1..).zip(&self.children[..restaurants]).all(|(next, &first)| first >= next)
+            && self.dishes.len() == restaurants + 1
+            && rises(&self.dishes, self.outcomes.len())
+            && self.outcomes.iter().all(|&outcome| outcome < outcomes)
+            && self.elements[1..].iter().all(|&element| element < elements)
+    }
+
+    /// Number of restaurants.
+    pub fn restaurants(&self) -> usize {
+        self.elements.len()
+    }
+
+    /// Number of dishes of all restaurants.
+    pub fn all_dishes(&self) -> usize {
+        self.outcomes.len()
+    }
+
+    /// The restaurants of a depth.
+    pub fn level(&self, depth: usize) -> Range<usize> {
+        self.levels[depth] as usize..self.levels[depth + 1] as usize
+    }
+
+    /// The dishes of a restaurant.
+    pub fn dishes(&self, restaurant: usize) -> Range<usize> {
+        self.dishes[restaurant] as usize..self.dishes[restaurant + 1] as usize
+    }
+
+    pub fn children(&self, restaurant: usize) -> Range<usize> {
+        self.children[restaurant] as usize..self.children[restaurant + 1] as usize
+    }
+
+    /// What a dish is.
+    pub fn outcome(&self, dish: usize) -> u32 {
+        self.outcomes[dish]
+    }
+
+    /// The last element of a restaurant's context; [`NONE`] at the root.
+    pub fn element(&self, restaurant: usize) -> u32 {
+        self.elements[restaurant]
+    }
+
+    /// By restaurant: the one of the context without its last element; [`NONE`] at the root.
+    pub fn parents(&self) -> Vec<u32> {
+        let mut parents = vec![NONE; self.restaurants()];
+        for restaurant in 0..self.restaurants() {
+            self.children(restaurant).for_each(|child| parents[child] = restaurant as u32);
+        }
+        parents
+    }
+
+    /// The dish of `outcome` in a restaurant.
+    #[inline]
+    pub fn find_dish(&self, restaurant: usize, outcome: u32) -> Option<usize> {
+        let dishes = self.dishes(restaurant);
+        let place = find(&self.outcomes[dishes.clone()], outcome)?;
+        Some(dishes.start + place)
+    }
+
+    /// The restaurant whose context is that of `restaurant` and `element` behind.
+    #[inline]
+    pub fn find_child(&self, restaurant: usize, element: u32) -> Option<usize> {
+        let children = self.children(restaurant);
+        let place = find(&self.elements[children.clone()], element)?;
+        Some(children.start + place)
+    }
+}
+
+/// Whether these can be where runs begin, the last ending at `end`.
+pub fn rises(starts: &[u32], end: usize) -> bool {
+    starts.windows(2).all(|pair| pair[0] <= pair[1]) && starts.last() == Some(&(end as u32))
+}
+
+/// The place of `value` in a sorted list. Most lists are short.
+#[inline]
+fn find(list: &[u32], value: u32) -> Option<usize> {
+    if list.len() <= 8 {
+        return list.iter().position(|&other| other == value);
+    }
+    // Outcomes of frequent restaurants are nearly all numbers: the value is often where it would be then.
+    if let Some(&other) = list.get(value as usize)
+        && other == value
+    {
+        return Some(value as usize);
+    }
+    list.binary_search(&value).ok()
+}

@@ -1,0 +1,151 @@
+//! A topic n-gram model as it is kept: the restaurants that have customers of any topic, and who is in them.
+//!
+//! Written are the counts of each dish, topic by topic, 10 bytes for a topic that has customers there; those of a
+//! restaurant are their sums. Of a coin its throws are written: it has no discount, so its tables do not matter to its
+//! probability.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::counts::Form;
+use super::model::NgramModel;
+use crate::corpus::tokens::Tokenisation;
+use crate::corpus::vocabulary::Vocabulary;
+use crate::error::{Error, Result};
+use crate::job::model_file;
+use crate::lm::job::Order;
+use crate::lm::text::Symbols;
+use crate::restaurant::kept::{KeptTree, rises};
+use crate::restaurant::parameters::Parameters;
+
+/// The kind in model files.
+pub const KIND: &str = "topic-ngrams";
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    pub vocabulary: Vocabulary,
+    pub tokenisation: Tokenisation,
+    pub form: Form,
+    /// The longest n-gram.
+    pub longest: u32,
+    /// alpha and beta of the prior of stopping, where the order is infinite.
+    pub stop: Option<[f64; 2]>,
+    pub parameters: Parameters,
+    pub coins: Parameters,
+    /// Of the topics of documents, without a global one.
+    pub alpha: Vec<f64>,
+    pub tree: KeptTree,
+    /// By restaurant: how often its coin showed no and yes, where there are coins; tokens that stop there and that pass,
+    /// where the order is infinite.
+    pub throws: Vec<[u32; 2]>,
+    pub visits: Vec<[u32; 2]>,
+    /// By dish: where its list begins; and the length of all, at the end.
+    pub lists: Vec<u32>,
+    /// A topic, its customers and its tables, list after list.
+    pub seats: Vec<(u16, u32, u32)>,
+}
+
+impl Kept {
+    /// What a worker has learned: every worker holds all counts.
+    pub fn new(vocabulary: Vocabulary, tokenisation: Tokenisation, model: &NgramModel) -> Kept {
+        let (tree, counts, setup) = (model.tree(), model.counts(), model.setup());
+        let shared = model.hyperparameters();
+        let (mut throws, mut visits, mut lists, mut seats) = (vec![], vec![], vec![], vec![]);
+        let is_kept = |restaurant: u32| counts.restaurants.list(restaurant).next().is_some();
+        let is_dish_kept = |dish: u32| counts.dishes.list(dish).next().is_some();
+        let kept = KeptTree::new(tree, is_kept, is_dish_kept, |restaurant, dish| {
+            if let Some(dish) = dish {
+                lists.push(seats.len() as u32);
+                let list = counts.dishes.list(dish);
+                seats.extend(list.map(|entry| (entry.topic, entry.customers as u32, entry.tables as u32)));
+                return;
+            }
+            if setup.form.has_global() {
+                throws.push([0, 1].map(|side| counts.coins.dishes[2 * restaurant as usize + side].customers));
+            }
+            visits.extend(counts.visits.get(restaurant as usize).map(|visits| [visits.stops, visits.passes]));
+        });
+        lists.push(seats.len() as u32);
+        Kept {
+            vocabulary,
+            tokenisation,
+            form: setup.form,
+            longest: setup.order.longest() as u32,
+            stop: match setup.order {
+                Order::Fixed(_) => None,
+                Order::Infinite { stop, .. } => Some([stop.alpha, stop.beta]),
+            },
+            parameters: shared.parameters,
+            coins: shared.coins,
+            alpha: shared.prior.alpha().to_vec(),
+            tree: kept,
+            throws,
+            visits,
+            lists,
+            seats,
+        }
+    }
+
+    /// Reads the model at `path`, a model file or a run folder.
+    pub fn load(path: &Path) -> Result<Kept> {
+        let kept: Kept = model_file::load(path, KIND)?;
+        match kept.is_sound() {
+            true => Ok(kept),
+            false => Err(Error::input(path, "the model does not hold together: the file is damaged")),
+        }
+    }
+
+    /// Whether the numbers can be those of a model; a file may be damaged.
+    fn is_sound(&self) -> bool {
+        let symbols = Symbols::new(&self.vocabulary);
+        let (depths, topics) = (self.longest as usize, self.all_topics());
+        let fit = |parameters: &Parameters| {
+            [parameters.discounts.len(), parameters.strengths.len()] == [depths, depths]
+                && parameters.discounts.iter().all(|a| (0.0..1.0).contains(a))
+                && parameters.strengths.iter().all(|b| *b > 0.0 && b.is_finite())
+        };
+        let restaurants = self.tree.restaurants();
+        (1..=32).contains(&self.longest)
+            && (1..=usize::from(u16::MAX)).contains(&self.alpha.len())
+            && self.alpha.iter().all(|alpha| *alpha > 0.0 && alpha.is_finite())
+            && fit(&self.parameters)
+            && fit(&self.coins)
+            && self.tree.is_sound(depths, symbols.outcomes(), symbols.all())
+            && self.throws.len() == if self.form.has_global() { restaurants } else { 0 }
+            && self.visits.len() == if self.stop.is_some() { restaurants } else { 0 }
+            && self.lists.len() == self.tree.all_dishes() + 1
+            && rises(&self.lists, self.seats.len())
+            && self.seats.iter().all(|&(topic, c, t)| usize::from(topic) < topics && (1..=c).contains(&t))
+            && (0..self.tree.all_dishes()).all(|dish| self.list(dish).is_sorted_by(|a, b| a.0 < b.0))
+    }
+
+    /// Topics, and the global one where there is one.
+    pub fn all_topics(&self) -> usize {
+        self.alpha.len() + usize::from(self.form.has_global())
+    }
+
+    /// The longest context.
+    pub fn depth(&self) -> usize {
+        self.longest as usize - 1
+    }
+
+    /// The topics at a dish, in order, with their customers and tables.
+    pub fn list(&self, dish: usize) -> &[(u16, u32, u32)] {
+        &self.seats[self.lists[dish] as usize..self.lists[dish + 1] as usize]
+    }
+
+    /// The model's name, as the paper has it.
+    pub fn name(&self) -> String {
+        let form = match self.form {
+            Form::Hpytm => "HPYTM",
+            Form::Hierarchical => "HIERARCHICAL",
+            Form::Switching => "SWITCHING",
+        };
+        match self.stop {
+            Some(_) => format!("infinite-gram {form}"),
+            None => format!("{}-gram {form}", self.longest),
+        }
+    }
+}
