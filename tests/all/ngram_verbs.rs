@@ -186,7 +186,7 @@ fn topics_phrases_and_contexts_are_shown() {
             .filter_map(|line| line.strip_prefix("  phrases: "))
             .collect();
         let is_pure = |line: &&str, thing: &[&str]| {
-            let mut words = line.split([' ', ',']).filter(|word| !word.is_empty());
+            let mut words = line.split([' ', '|']).filter(|word| !word.is_empty());
             words.all(|word| thing.contains(&word))
         };
         let found = THINGS.iter().filter(|thing| phrases.iter().any(|line| is_pure(line, *thing))).count();

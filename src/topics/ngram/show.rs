@@ -30,20 +30,21 @@ pub fn describe(model: &TopicNgrams, count: usize) -> String {
             None => write!(text, "\ntopic 0, the global one\n"),
             Some(at) => write!(text, "\ntopic {topic}, {:.1} %\n", 100.0 * kept.alpha[at] / strength),
         };
-        let words: Vec<&str> = words.iter().map(|&word| model.word(word)).collect();
-        let _ = writeln!(text, "  words: {}", words.join(", "));
-        if !phrases.is_empty() {
-            let _ = writeln!(text, "  phrases: {}", phrases.join(", "));
-        }
+        let words: Vec<String> = words.iter().map(|&word| model.word(word).to_string()).collect();
+        let _ = writeln!(text, "  words: {}\n  phrases: {}", row(&words), row(phrases));
     }
     if kept.form.has_global() {
         text += "\ncontexts by lambda, the probability that what follows is a topic's and not the global model's\n";
         for ([from, to], contexts) in RANGES.iter().zip(contexts.by_topicality(count)) {
-            let contexts = if contexts.is_empty() { "none".to_string() } else { contexts.join(", ") };
-            let _ = writeln!(text, "  {from:.1}-{to:.1}: {contexts}");
+            let _ = writeln!(text, "  {from:.1}-{to:.1}: {}", row(&contexts));
         }
     }
     text
+}
+
+/// Items side by side. A comma may be one of them.
+fn row(items: &[String]) -> String {
+    if items.is_empty() { "none".to_string() } else { items.join(" | ") }
 }
 
 /// The words that set each topic off most, by its customers at the root: how many contexts it is a surprise in.
