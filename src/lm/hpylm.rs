@@ -27,7 +27,7 @@ use crate::corpus::vocabulary::UNKNOWN;
 use crate::math::ln;
 use crate::restaurant::merge::{Change, Marks};
 use crate::restaurant::order::{self, Scratch};
-use crate::restaurant::owners::{Homes, NOWHERE, Owners};
+use crate::restaurant::owners::{Home, Homes, Owners};
 use crate::restaurant::parameters::{Census, Parameters, Sums};
 use crate::restaurant::seating::{House, Path};
 use crate::restaurant::tree::{NONE, Paths, Planted, Tree, Visits};
@@ -104,8 +104,10 @@ pub struct Hpylm {
     owners: Option<Owners>,
     /// Dishes whose tables the sweep over a shard has changed.
     marks: Marks,
-    /// What the own shards have changed.
+    /// What the own shards have changed, and how many of these changes do not stand in the counts (any more): those of all
+    /// shards but the last one swept, since every shard starts from the counts of the last synchronisation.
     changes: Vec<Change>,
+    undone: usize,
     /// Tables by shard from a checkpoint, until it is known which dishes they are of.
     loaded: Vec<(u32, Vec<u32>)>,
     census: Census,
@@ -137,6 +139,7 @@ impl Hpylm {
             owners: None,
             marks: Marks::default(),
             changes: vec![],
+            undone: 0,
             loaded: vec![],
             census: Census::default(),
             contexts_of_max_order,
@@ -178,16 +181,21 @@ impl Hpylm {
     /// The homes of dishes and restaurants as far as this worker's own shards tell.
     fn own_homes(&self) -> Homes {
         let mut homes = Homes {
-            dishes: vec![(NOWHERE, 0); self.tree.dishes.len()],
-            restaurants: vec![(NOWHERE, 0); self.tree.restaurants.len()],
+            dishes: vec![(Home::NOWHERE, 0); self.tree.dishes.len()],
+            restaurants: vec![(Home::NOWHERE, 0); self.tree.restaurants.len()],
         };
         for (&number, shard) in &self.shards {
             for &(leaf, tokens) in &shard.leaves {
                 let mut dish = leaf;
                 while dish != NONE {
                     let record = self.tree.dishes[dish as usize];
-                    for home in [&mut homes.dishes[dish as usize], &mut homes.restaurants[record.restaurant as usize]] {
-                        *home = (home.0.min(number as u16), home.1 + tokens);
+                    let (outcome, element) =
+                        (self.tree.outcomes[dish as usize], self.tree.elements[record.restaurant as usize]);
+                    for (home, key) in [
+                        (&mut homes.dishes[dish as usize], outcome),
+                        (&mut homes.restaurants[record.restaurant as usize], element),
+                    ] {
+                        *home = (home.0.min(Home::new(key, number)), home.1 + tokens);
                     }
                     dish = record.parent;
                 }
@@ -202,7 +210,7 @@ impl Hpylm {
         let nothing = || AtHome { dishes: Marks::new(homes.dishes.len()), ..AtHome::default() };
         self.at_home = self.shards.keys().map(|&number| (number, nothing())).collect();
         for (dish, &(home, tokens)) in (0..).zip(&homes.dishes) {
-            if let Some(at_home) = self.at_home.get_mut(&u32::from(home)) {
+            if let Some(at_home) = self.at_home.get_mut(&home.shard()) {
                 at_home.dishes.set(dish);
                 if tokens > 1 {
                     at_home.busy_dishes.push(dish);
@@ -210,7 +218,7 @@ impl Hpylm {
             }
         }
         for (restaurant, &(home, tokens)) in (0..).zip(&homes.restaurants) {
-            if let Some(at_home) = self.at_home.get_mut(&u32::from(home)).filter(|_| tokens > 1) {
+            if let Some(at_home) = self.at_home.get_mut(&home.shard()).filter(|_| tokens > 1) {
                 at_home.busy_restaurants.push(restaurant);
             }
         }
@@ -286,13 +294,13 @@ impl Hpylm {
         }
     }
 
-    /// Notes what a shard has changed, and returns the counts to where they were. `before` are the orders at first.
+    /// Notes what a shard has changed. `before` are the orders at first.
     fn note(&mut self, shard: &Shard, before: &[u8]) {
         let mut from = 0;
         while let Some(dish) = self.marks.next(from) {
             let tables = self.tree.dishes[dish as usize].tables.wrapping_sub(self.base[dish as usize]) as i32;
             if tables != 0 {
-                self.note_change(Change { dish, tables, tokens: 0 });
+                self.changes.push(Change { dish, tables, tokens: 0 });
             }
             from = dish + 1;
         }
@@ -306,19 +314,29 @@ impl Hpylm {
                 token += 1;
                 if old != Some(new) {
                     let (dish, tables) = (self.path.dish(usize::from(new)), 0);
-                    self.note_change(Change { dish, tables, tokens: 1 });
+                    self.changes.push(Change { dish, tables, tokens: 1 });
                     if let Some(old) = old {
                         let dish = self.path.dish(usize::from(old));
-                        self.note_change(Change { dish, tables, tokens: -1 });
+                        self.changes.push(Change { dish, tables, tokens: -1 });
                     }
                 }
             }
         }
     }
 
-    fn note_change(&mut self, change: Change) {
-        self.tree.change(Change { tables: -change.tables, tokens: -change.tokens, ..change });
-        self.changes.push(change);
+    /// Returns the counts to where they were at the last synchronisation.
+    fn undo(&mut self) {
+        for change in &self.changes[self.undone..] {
+            self.tree.change(Change { tables: -change.tables, tokens: -change.tokens, ..*change });
+        }
+        self.undone = self.changes.len();
+    }
+
+    /// Notes changes that do not stand in the counts.
+    fn note_undone(&mut self, changes: impl IntoIterator<Item = Change>) {
+        self.undo();
+        self.changes.extend(changes);
+        self.undone = self.changes.len();
     }
 
     /// The tokens of a shard as changes: where they are counted for the first time.
@@ -343,13 +361,10 @@ impl Hpylm {
     /// Turns tables from a checkpoint into changes of the dishes that they are of.
     fn take_loaded(&mut self) {
         for (number, tables) in std::mem::take(&mut self.loaded) {
-            let dishes = &self.at_home.get(&number).expect("an own shard").dishes;
-            assert_eq!(dishes.iter().count(), tables.len(), "the checkpoint of shard {number} has other dishes");
-            self.changes.extend(dishes.iter().zip(tables).map(|(dish, tables)| Change {
-                dish,
-                tables: tables as i32,
-                tokens: 0,
-            }));
+            let dishes: Vec<u32> = self.at_home.get(&number).expect("an own shard").dishes.iter().collect();
+            assert_eq!(dishes.len(), tables.len(), "the checkpoint of shard {number} has other dishes");
+            let change = |(dish, tables)| Change { dish, tables: tables as i32, tokens: 0 };
+            self.note_undone(dishes.into_iter().zip(tables.into_iter()).map(change));
         }
     }
 
@@ -441,13 +456,14 @@ impl Model for Hpylm {
     fn draw_shard(&mut self, number: u32) {
         let Some(mut shard) = self.shards.remove(&number) else { return };
         let mut rng = generator(self.plan.seed, Purpose::Initial, u64::from(number), 0);
+        self.undo();
         self.seat(&mut shard, &mut rng);
         if !self.is_alone() {
             let changes = match self.plan.order {
                 Order::Fixed(_) => self.token_changes(&shard),
                 Order::Infinite { .. } => vec![], // noted with their orders
             };
-            changes.into_iter().for_each(|change| self.note_change(change));
+            self.changes.extend(changes);
             self.note(&shard, &[]);
         }
         self.shards.insert(number, shard);
@@ -470,7 +486,7 @@ impl Model for Hpylm {
         let mut shard = self.shards.remove(&number).unwrap_or_default();
         shard.orders = saved.orders;
         let changes = self.token_changes(&shard);
-        self.changes.extend(changes);
+        self.note_undone(changes);
         self.shards.insert(number, shard);
         self.loaded.push((number, saved.tables));
         Ok(())
@@ -493,6 +509,7 @@ impl Model for Hpylm {
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
         let Some(mut shard) = self.shards.remove(&number) else { return };
         let before = if self.is_alone() { vec![] } else { shard.orders.clone() };
+        self.undo();
         for sweep in sweeps {
             let mut rng = generator(self.plan.seed, Purpose::Sweep, u64::from(number), sweep);
             self.sweep(&mut shard, &mut rng);
@@ -512,7 +529,7 @@ impl Model for Hpylm {
             self.settle_homes();
         }
         self.take_loaded();
-        let changes = std::mem::take(&mut self.changes);
+        let (changes, undone) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.undone));
         if let Some(owners) = &mut self.owners {
             let base = &mut self.base;
             owners.synchronise(&mut self.tree, &changes, post, |dish, tree| {
@@ -524,7 +541,9 @@ impl Model for Hpylm {
             return;
         }
         self.marks = Marks::new(self.tree.dishes.len());
-        changes.iter().for_each(|change| self.tree.apply(*change, &mut self.marks));
+        let (undone, standing) = changes.split_at(undone);
+        undone.iter().for_each(|change| self.tree.apply(*change, &mut self.marks));
+        standing.iter().for_each(|change| self.tree.touch(*change, &mut self.marks));
         self.tree.repair(&mut self.marks);
         let mut from = 0;
         while let Some(dish) = self.marks.next(from).filter(|_| !self.is_alone()) {

@@ -46,6 +46,11 @@ impl Marks {
         self.words.fill(0);
     }
 
+    /// The bits of 64 dishes each.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.words.iter().copied()
+    }
+
     /// All of them, rising.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut from = 0;
@@ -89,6 +94,12 @@ impl Tree {
     #[inline]
     pub fn apply(&mut self, change: Change, marks: &mut Marks) {
         self.change(change);
+        self.touch(change, marks);
+    }
+
+    /// Marks what `change` touches.
+    #[inline]
+    pub fn touch(&self, change: Change, marks: &mut Marks) {
         marks.set(change.dish);
         let parent = self.dishes[change.dish as usize].parent;
         if parent != NONE && change.tables != 0 {

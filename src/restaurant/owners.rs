@@ -15,7 +15,7 @@
 //!
 //! Only what changed travels, and only to those who hold it. Dishes and restaurants are named by their place in what the
 //! two have in common: sender and receiver number it in the same order, that of a tree planted from it. Every dish also
-//! has a home: the lowest shard that it occurs in, which counts it where each is to be counted once.
+//! has a home: one of the shards that it occurs in, which counts it where each is to be counted once.
 //!
 //! With one worker nobody has to be told, and nothing of this is there.
 
@@ -23,14 +23,33 @@ use super::merge::{Change, Marks};
 use super::tree::{NONE, Paths, Planted, Restaurant, Tree, Visits};
 use crate::cluster::sweep::Post;
 
-/// The home of what occurs in no shard.
-pub const NOWHERE: u16 = u16::MAX;
+/// A shard as the home of something, and how near it is: of the shards that something occurs in, the nearest is its home.
+/// Nearness is drawn for each shard from what is housed, so every shard is home to its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Home(u32);
+
+impl Home {
+    /// Farther than any shard.
+    pub const NOWHERE: Home = Home(u32::MAX);
+
+    /// `shard` as the home of something with the outcome or element `key`.
+    pub fn new(key: u32, shard: u32) -> Home {
+        debug_assert!(shard < u32::from(u16::MAX));
+        let distance = (key ^ shard.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0x9e37_79b9);
+        let distance = (distance ^ distance >> 15).wrapping_mul(0x2c1b_3c6d);
+        Home(distance & 0xffff_0000 | shard)
+    }
+
+    pub fn shard(self) -> u32 {
+        self.0 & 0xffff
+    }
+}
 
 /// The home of each dish and restaurant, and how many tokens pass it.
 #[derive(Clone, Debug, Default)]
 pub struct Homes {
-    pub dishes: Vec<(u16, u32)>,
-    pub restaurants: Vec<(u16, u32)>,
+    pub dishes: Vec<(Home, u32)>,
+    pub restaurants: Vec<(Home, u32)>,
 }
 
 /// A worker's part in bringing counts together: what it shares with each owner, and what it owns itself.
@@ -47,8 +66,8 @@ pub struct Owners {
 /// All dishes of the outcomes that a worker owns.
 struct OutcomeOwner {
     tree: Tree,
-    /// By holder: my dish for each of the dishes that we have in common.
-    holders: Vec<Vec<u32>>,
+    /// By holder: which of my dishes we have in common.
+    holders: Vec<Common>,
     /// Restaurants as their owners know them.
     told: Vec<(Restaurant, Visits)>,
     /// The owner of each restaurant's context, and its place in what we have in common.
@@ -60,10 +79,42 @@ struct OutcomeOwner {
 /// Totals of the contexts that a worker owns.
 struct ContextOwner {
     totals: Vec<(Restaurant, Visits)>,
-    /// By holder, and by owner of outcomes: my context for each of those that we have in common.
-    holders: Vec<Vec<u32>>,
-    tellers: Vec<Vec<u32>>,
+    /// By holder, and by owner of outcomes: which of my contexts we have in common.
+    holders: Vec<Common>,
+    tellers: Vec<Common>,
     marks: Marks,
+}
+
+/// What a worker has in common with an owner, as the owner keeps it.
+struct Common {
+    /// The owner's number for each place.
+    numbers: Vec<u32>,
+    /// The same as a set, and how many are below each 64 numbers: from these, the place of a number.
+    set: Marks,
+    below: Vec<u32>,
+}
+
+impl Common {
+    /// `numbers` rise; all are below `count`.
+    fn new(numbers: Vec<u32>, count: usize) -> Common {
+        assert!(numbers.is_sorted(), "what is in common has the same order for both");
+        let mut set = Marks::new(count);
+        numbers.iter().for_each(|&number| set.set(number));
+        let below = set.words().scan(0, |sum, word| Some(std::mem::replace(sum, *sum + word.count_ones())));
+        Common { below: below.collect(), numbers, set }
+    }
+
+    /// Shows the place and the number of all that is in common and marked, rising.
+    fn marked(&self, marks: &Marks, mut show: impl FnMut(u32, u32)) {
+        for ((at, (held, marked)), below) in (0..).zip(self.set.words().zip(marks.words())).zip(&self.below) {
+            let mut both = held & marked;
+            while both != 0 {
+                let bit = both.trailing_zeros();
+                show(below + (held & ((1 << bit) - 1)).count_ones(), 64 * at + bit);
+                both &= both - 1;
+            }
+        }
+    }
 }
 
 impl Owners {
@@ -95,34 +146,34 @@ impl Owners {
     }
 
     fn agree_on_homes(&mut self, homes: &mut Homes, post: &mut Post<'_>) {
-        let of = |places: &[Vec<u32>], homes: &[(u16, u32)]| -> Vec<Vec<u32>> {
-            let told = |&at: &u32| [u32::from(homes[at as usize].0), homes[at as usize].1];
+        let of = |places: &[Vec<u32>], homes: &[(Home, u32)]| -> Vec<Vec<u32>> {
+            let told = |&at: &u32| [homes[at as usize].0.0, homes[at as usize].1];
             places.iter().map(|places| places.iter().flat_map(told).collect()).collect()
         };
         for (mine, holders, homes, count) in [
             (&self.dishes, &self.outcomes.holders, &mut homes.dishes, self.outcomes.tree.dishes.len()),
             (&self.restaurants, &self.contexts.holders, &mut homes.restaurants, self.contexts.totals.len()),
         ] {
-            let mut all = vec![(u32::from(NOWHERE), 0); count];
+            let mut all = vec![(Home::NOWHERE, 0); count];
             let letters = post.exchange(of(mine, homes));
-            for (places, letter) in holders.iter().zip(&letters) {
-                for (&at, told) in places.iter().zip(letter.chunks_exact(2)) {
+            for (common, letter) in holders.iter().zip(&letters) {
+                for (&at, told) in common.numbers.iter().zip(letter.chunks_exact(2)) {
                     let (home, tokens) = &mut all[at as usize];
-                    (*home, *tokens) = ((*home).min(told[0]), *tokens + told[1]);
+                    (*home, *tokens) = ((*home).min(Home(told[0])), *tokens + told[1]);
                 }
             }
-            let answer = |&at: &u32| [all[at as usize].0, all[at as usize].1];
-            let answers = holders.iter().map(|places| places.iter().flat_map(answer).collect()).collect();
+            let answer = |&at: &u32| [all[at as usize].0.0, all[at as usize].1];
+            let answers = holders.iter().map(|common| common.numbers.iter().flat_map(answer).collect()).collect();
             for (places, answer) in mine.iter().zip(post.exchange(answers)) {
                 for (&at, told) in places.iter().zip(answer.chunks_exact(2)) {
-                    homes[at as usize] = (told[0] as u16, told[1]);
+                    homes[at as usize] = (Home(told[0]), told[1]);
                 }
             }
         }
     }
 
-    /// Brings the changes of all workers together, and sets the counts of `tree`, which stand as they did after the last
-    /// synchronisation. `settled` is shown each dish that has changed.
+    /// Brings the changes of all workers together, and sets all counts of `tree` that any of them touched, whether they stand
+    /// there or not. `settled` is shown each such dish.
     pub fn synchronise(
         &mut self,
         tree: &mut Tree,
@@ -166,7 +217,7 @@ impl OutcomeOwner {
     fn new(letters: Vec<Vec<u32>>, depth: usize) -> OutcomeOwner {
         let (tree, holders) = plant_together(letters, depth);
         OutcomeOwner {
-            holders,
+            holders: holders.into_iter().map(|numbers| Common::new(numbers, tree.dishes.len())).collect(),
             told: vec![Default::default(); tree.restaurants.len()],
             place_of_restaurant: vec![],
             marks: Marks::new(tree.dishes.len()),
@@ -186,9 +237,9 @@ impl OutcomeOwner {
 
     fn add_up(&mut self, letters: &[Vec<u32>]) {
         self.marks.clear();
-        for (places, letter) in self.holders.iter().zip(letters) {
+        for (common, letter) in self.holders.iter().zip(letters) {
             for entry in letter.chunks_exact(3) {
-                let dish = places[entry[0] as usize];
+                let dish = common.numbers[entry[0] as usize];
                 let change = Change { dish, tables: entry[1] as i32, tokens: entry[2] as i32 };
                 self.tree.apply(change, &mut self.marks);
                 if change.tokens != 0 && !self.tree.visits.is_empty() {
@@ -205,12 +256,12 @@ impl OutcomeOwner {
     }
 
     fn tell_holders(&self) -> Vec<Vec<u32>> {
-        let tell = |places: &Vec<u32>| {
+        let tell = |common: &Common| {
             let mut letter = vec![];
-            for (place, &dish) in (0..).zip(places).filter(|(_, dish)| self.marks.contains(**dish)) {
+            common.marked(&self.marks, |place, dish| {
                 let record = self.tree.dishes[dish as usize];
                 letter.extend_from_slice(&[place, record.customers, record.tables]);
-            }
+            });
             letter
         };
         self.holders.iter().map(tell).collect()
@@ -223,9 +274,6 @@ impl OutcomeOwner {
             from = restaurant as u32 + 1;
             let now =
                 (self.tree.restaurants[restaurant], self.tree.visits.get(restaurant).copied().unwrap_or_default());
-            if now == self.told[restaurant] {
-                continue;
-            }
             let before = std::mem::replace(&mut self.told[restaurant], now);
             let (owner, place) = self.place_of_restaurant[restaurant];
             letters[owner as usize].extend_from_slice(&[
@@ -256,15 +304,21 @@ impl ContextOwner {
         let (tree, mut holders) = plant_together(held.into_iter().chain(told).collect(), depth);
         let tellers = holders.split_off(peers);
         // Every context has the one outcome 0, so dishes and restaurants have the same numbers.
-        let marks = Marks::new(tree.restaurants.len());
-        ContextOwner { totals: vec![Default::default(); tree.restaurants.len()], holders, tellers, marks }
+        let count = tree.restaurants.len();
+        let common = |numbers: Vec<Vec<u32>>| numbers.into_iter().map(|numbers| Common::new(numbers, count)).collect();
+        ContextOwner {
+            totals: vec![Default::default(); count],
+            holders: common(holders),
+            tellers: common(tellers),
+            marks: Marks::new(count),
+        }
     }
 
     fn add_up(&mut self, letters: &[Vec<u32>]) {
         self.marks.clear();
-        for (places, letter) in self.tellers.iter().zip(letters) {
+        for (common, letter) in self.tellers.iter().zip(letters) {
             for entry in letter.chunks_exact(5) {
-                let context = places[entry[0] as usize];
+                let context = common.numbers[entry[0] as usize];
                 self.marks.set(context);
                 let (restaurant, visits) = &mut self.totals[context as usize];
                 restaurant.customers = restaurant.customers.wrapping_add(entry[1]);
@@ -276,9 +330,9 @@ impl ContextOwner {
     }
 
     fn tell_holders(&self) -> Vec<Vec<u32>> {
-        let tell = |places: &Vec<u32>| {
+        let tell = |common: &Common| {
             let mut letter = vec![];
-            for (place, &context) in (0..).zip(places).filter(|(_, context)| self.marks.contains(**context)) {
+            common.marked(&self.marks, |place, context| {
                 let (restaurant, visits) = self.totals[context as usize];
                 letter.extend_from_slice(&[
                     place,
@@ -287,7 +341,7 @@ impl ContextOwner {
                     visits.stops,
                     visits.passes,
                 ]);
-            }
+            });
             letter
         };
         self.holders.iter().map(tell).collect()
