@@ -391,18 +391,18 @@ fn move_block(
     }
     sampler.collect(shard, table);
     leave_parent(&mut sampler.descent, seating, old, goes_up, depth, changed, rng);
-    change_block(&sampler.block, seating, shard, old, sampler.topics, goes_up, -1);
     sampler.block.odds.clear();
     if tries_turn {
         sampler.block.lift_coins(seating, old > 0, rng);
     }
-    sampler.weigh(seating, shard, strength, depth);
+    sampler.weigh(seating, shard, strength, old, depth);
     let mut new = choose(&sampler.weights, rng);
     if tries_turn && !sampler.block.lay_coins(seating, old > 0, new > 0, rng) {
         new = old;
     }
-    change_block(&sampler.block, seating, shard, new, sampler.topics, false, 1);
     if new != old {
+        change_block(&sampler.block, seating, shard, old, sampler.topics, -1);
+        change_block(&sampler.block, seating, shard, new, sampler.topics, 1);
         sampler.block.nodes.iter().for_each(|node| changed(node.dish));
         sampler.block.tables.iter().for_each(|&table| sampler.tables[table as usize].topic = new as u16);
         sampler.block.tokens.iter().for_each(|moved| shard.topics[moved.token as usize] = new as u16);
@@ -423,7 +423,12 @@ fn leave_parent(
 ) {
     let Seating { counts, rules, .. } = seating;
     if rules.has_labels(topic) {
-        changed(descent.path.dish(depth));
+        let dish = descent.path.dish(depth);
+        changed(dish);
+        if goes_up {
+            let slot = counts.dishes.find(dish, topic).expect("the table's dish");
+            counts.dishes.at[slot].ups -= 1;
+        }
         if rules.unlabel(counts, descent, depth, goes_up, changed, rng) && depth > 0 {
             rules.remove(counts, descent, topic, depth - 1, changed, rng);
         }
@@ -463,8 +468,8 @@ fn join_parent(
     goes_up
 }
 
-/// Puts a block into a topic, or takes it out: in its restaurants and documents. `first_up`: whether the first table
-/// counts among those that went up; those below it always do.
+/// Puts a block into a topic, or takes it out: in its restaurants and documents. All its tables but the first count among
+/// those that went up.
 #[inline(always)]
 fn change_block(
     block: &Block,
@@ -472,7 +477,6 @@ fn change_block(
     shard: &mut ShardTokens,
     topic: usize,
     topics: usize,
-    first_up: bool,
     sign: i32,
 ) {
     let Seating { tree, counts, rules } = seating;
@@ -484,7 +488,7 @@ fn change_block(
         let dish = &mut counts.dishes.at[slot];
         dish.customers = dish.customers.wrapping_add_signed(customers);
         dish.tables = dish.tables.wrapping_add_signed(tables);
-        if labels && (place > 0 || first_up) {
+        if labels && place > 0 {
             dish.ups = dish.ups.wrapping_add_signed(tables);
         }
         counts.dishes.close(node.dish, slot);
@@ -507,9 +511,10 @@ fn change_block(
 }
 
 impl TableSampler {
-    /// The weight of every topic for the block, which is taken out.
+    /// The weight of every topic for the block, as if it were taken out of `old`, where it stands: most blocks stay, and
+    /// finding their places twice would cost more than all else.
     #[inline(always)]
-    fn weigh(&mut self, seating: &Seating<'_>, shard: &ShardTokens, strength: f64, depth: usize) {
+    fn weigh(&mut self, seating: &Seating<'_>, shard: &ShardTokens, strength: f64, old: usize, depth: usize) {
         let rules = &seating.rules;
         let weights = &mut self.weights;
         weigh_customer(&self.descent, rules, depth, weights);
@@ -519,23 +524,28 @@ impl TableSampler {
         }
         let mut factors = 0;
         for node in &self.block.nodes {
-            weigh_restaurant(seating, node, weights, &mut factors);
+            weigh_restaurant(seating, node, old, weights, &mut factors);
         }
-        let mut before = (NONE, 0);
+        let has_topic = old > 0 || !rules.form.has_global();
         let mut odds = self.block.odds.iter();
-        for &BlockToken { document, .. } in &self.block.tokens {
-            before = if before.0 == document { (document, before.1 + 1) } else { (document, 0) };
-            let more = f64::from(before.1);
-            let in_document = &shard.counts[document as usize * self.topics..][..self.topics];
-            let whole = 1.0 / (f64::from(shard.with_topic[document as usize]) + strength + more);
-            let global = weights[0];
-            for ((weight, &count), alpha) in weights.iter_mut().zip(in_document).zip(&self.alpha) {
-                *weight *= (f64::from(count) + alpha + more) * whole;
+        for tokens in self.block.tokens.chunk_by(|a, b| a.document == b.document) {
+            let document = tokens[0].document as usize;
+            let in_document = &shard.counts[document * self.topics..][..self.topics];
+            let own = if has_topic { tokens.len() } else { 0 };
+            let others = f64::from(shard.with_topic[document] - own as u32) + strength;
+            for token in 0..tokens.len() {
+                let more = token as f64;
+                let (whole, global, of_old) = (1.0 / (others + more), weights[0], weights[old]);
+                for ((weight, &count), alpha) in weights.iter_mut().zip(in_document).zip(&self.alpha) {
+                    *weight *= (f64::from(count) + alpha + more) * whole;
+                }
+                let in_old = f64::from(in_document[old] - tokens.len() as u32);
+                weights[old] = of_old * (in_old + self.alpha[old] + more) * whole;
+                if is_switching {
+                    weights[0] = odds.next().map_or(0.0, |odds| global * odds);
+                }
+                rescale(weights, &mut factors);
             }
-            if is_switching {
-                weights[0] = odds.next().map_or(0.0, |odds| global * odds);
-            }
-            rescale(weights, &mut factors);
         }
     }
 }
@@ -556,24 +566,44 @@ fn weigh_customer(descent: &Descent, rules: &Rules, depth: usize, weights: &mut 
     }
 }
 
-/// What a restaurant with tables of the block says to every topic (eq. 12), relative to one that nobody is in.
+/// What a restaurant with tables of the block says to every topic (eq. 12), relative to one that nobody is in; the block is
+/// counted in `old`, and taken out here.
 #[inline(always)]
-fn weigh_restaurant(seating: &Seating<'_>, node: &Node, weights: &mut [f64], factors: &mut u32) {
+fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mut [f64], factors: &mut u32) {
     let Seating { tree, counts, rules } = seating;
     let depth = tree.depth_of(node.dish);
     let (a, b) = (rules.parameters.discounts[depth], rules.parameters.strengths[depth]);
     let (seats, hall) = (&counts.restaurants, tree.dishes[node.dish as usize].restaurant);
     let rooms = seats.slots(hall);
-    if node.customers == 1 {
-        for room in rooms {
-            weights[seats.topic(room)] *= f64::from(seats.weights[room].share);
-        }
-        return rescale(weights, factors);
-    }
-    if seats.is_full(hall) {
-        let of_topics = &seats.at[rooms];
+    let factor = |slot: &Slot, own: &Node| {
+        let (c, t) = (f64::from(slot.customers - own.customers), f64::from(slot.tables - own.tables));
+        let mut factor = 1.0;
         for i in 0..node.customers {
             let more = f64::from(i);
+            factor *= (b + more) / (b + c + more);
+            if i < node.tables {
+                factor *= (b + a * (t + more)) / (b + a * more);
+            }
+        }
+        factor
+    };
+    let nothing = Node { customers: 0, tables: 0, ..*node };
+    let mut without = 1.0;
+    if node.customers == 1 {
+        let kept = weights[old];
+        for room in rooms {
+            let topic = seats.topic(room);
+            weights[topic] *= f64::from(seats.weights[room].share);
+            if topic == old {
+                without = factor(&seats.at[room], node);
+            }
+        }
+        weights[old] = kept;
+    } else if seats.is_full(hall) {
+        let of_topics = &seats.at[rooms];
+        without = factor(&of_topics[old], node);
+        for i in 0..node.customers {
+            let (more, kept) = (f64::from(i), weights[old]);
             if i < node.tables {
                 let empty = (b + more) / (b + a * more);
                 for (weight, slot) in weights.iter_mut().zip(of_topics) {
@@ -585,22 +615,20 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, weights: &mut [f64], fac
                     *weight *= (b + more) / (b + f64::from(slot.customers) + more);
                 }
             }
+            weights[old] = kept;
             rescale(weights, factors);
         }
-        return;
-    }
-    for room in rooms {
-        let (c, t) = (f64::from(seats.at[room].customers), f64::from(seats.at[room].tables));
-        let mut factor = 1.0;
-        for i in 0..node.customers {
-            let more = f64::from(i);
-            factor *= (b + more) / (b + c + more);
-            if i < node.tables {
-                factor *= (b + a * (t + more)) / (b + a * more);
+    } else {
+        for room in rooms {
+            let topic = seats.topic(room);
+            if topic == old {
+                without = factor(&seats.at[room], node);
+            } else {
+                weights[topic] *= factor(&seats.at[room], &nothing);
             }
         }
-        weights[seats.topic(room)] *= factor;
     }
+    weights[old] *= without;
     rescale(weights, factors);
 }
 
