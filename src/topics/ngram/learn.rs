@@ -5,116 +5,160 @@
 //! ln p(w, z, seating) =   sum over restaurants of ln p(tables) (restaurant/parameters.rs), and of coins
 //!                       + tables at the root * ln (1 / V)            words at the root are drawn from all alike
 //!                       + sum over documents of ln p(topics | alpha)
+//!                       + sum over dishes of ln (tables choose those that went up)      HIERARCHICAL
 //!                       + sum over contexts of ln p(stops, passes)   where the order is infinite
 //! ```
 //!
 //! Statistics of a part of the restaurants are made by each shard, and are added up.
 
+use std::ops::Range;
+
 use super::counts::Form;
+use super::documents::{Seating, ShardTokens};
 use super::model::NgramModel;
-use crate::cluster::rng::{Purpose, generator};
+use super::rules::Rules;
+use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::math::{gamma_ln, ln};
 use crate::restaurant::order::StopPrior;
-use crate::restaurant::parameters::{Hyperprior, Sums};
+use crate::restaurant::parameters::{Census, Hyperprior, Sums};
 use crate::restaurant::tree::{Dish, Restaurant, Visits};
 use crate::topics::prior::PriorStatistics;
 
-impl NgramModel {
-    /// ln p(w, z, seating); then the sums of auxiliary variables by depth; then the statistics of the prior.
-    pub(super) fn draw_statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        let mut figures = vec![self.rest_ln(number)];
-        for depth in 0..self.tree.levels.len() {
-            let sums = self.draw_sums(number, depth, sweep, &mut figures[0]);
-            figures.extend(sums.into_iter().flat_map(|sums| sums.figures()));
-        }
-        let mut statistics = PriorStatistics::new(self.setup.topics);
-        if let Some(shard) = self.shards.get(&number) {
-            let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), u64::MAX - sweep);
-            let first = usize::from(self.setup.form.has_global());
-            let documents = shard.counts.chunks_exact(self.setup.all_topics()).map(|counts| &counts[first..]);
-            statistics = PriorStatistics::of_counts(documents, &self.prior, &mut rng);
-        }
-        figures.extend(statistics.tables.iter().map(|&tables| tables as f64));
-        figures.extend([statistics.successes as f64, statistics.eta_ln]);
-        figures
-    }
-
-    /// Draws the auxiliary variables of a shard's part of the restaurants of one depth, for all topics, and of the coins;
-    /// adds ln p of their tables to `likelihood_ln`.
-    fn draw_sums(&mut self, number: u32, depth: usize, sweep: u64, likelihood_ln: &mut f64) -> Vec<Sums> {
-        let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), sweep << 8 | depth as u64);
-        let level = self.tree.levels[depth].clone();
-        let mut census = std::mem::take(&mut self.census);
-        let (restaurants, dishes) = (self.part(number, level.restaurants.len()), self.part(number, level.dishes.len()));
+impl Seating<'_> {
+    /// Draws the auxiliary variables of a part of the restaurants of one depth, for all topics, and of the coins; adds ln p
+    /// of their tables to `likelihood_ln`. `part` says which of so many restaurants or dishes.
+    pub fn draw_sums(
+        &mut self,
+        census: &mut Census,
+        depth: usize,
+        part: impl Fn(usize) -> Range<usize>,
+        likelihood_ln: &mut f64,
+        rng: &mut Generator,
+    ) -> Vec<Sums> {
+        let Seating { tree, counts, rules } = self;
+        let level = &tree.levels[depth];
+        let (restaurants, dishes) = (part(level.restaurants.len()), part(level.dishes.len()));
         census.clear();
         for place in restaurants.clone() {
-            for entry in self.counts.restaurants.list(level.restaurants.start + place as u32) {
+            for entry in counts.restaurants.list(level.restaurants.start + place as u32) {
                 let (customers, tables) = (entry.customers as u32, entry.tables as u32);
                 census.count_restaurant(Restaurant { customers, tables });
             }
         }
         for place in dishes {
-            for entry in self.counts.dishes.list(level.dishes.start + place as u32) {
+            for entry in counts.dishes.list(level.dishes.start + place as u32) {
                 let (customers, tables) = (entry.customers as u32, entry.tables as u32);
                 census.count_dish(Dish { customers, tables, ..Dish::default() });
+                if rules.has_labels(usize::from(entry.topic)) {
+                    *likelihood_ln += choices_ln(entry.tables as f64, entry.ups as f64);
+                }
             }
         }
-        let (a, b) = (self.rules.parameters.discounts[depth], self.rules.parameters.strengths[depth]);
-        *likelihood_ln += census.likelihood_ln(a, b, &mut self.rules.alone[depth]);
-        let mut sums = vec![census.draw(a, b, &mut self.rules.alone[depth], &mut rng)];
-        if self.setup.form.has_global() {
+        let (a, b) = (rules.parameters.discounts[depth], rules.parameters.strengths[depth]);
+        *likelihood_ln += census.likelihood_ln(a, b, &mut rules.alone[depth]);
+        let mut sums = vec![census.draw(a, b, &mut rules.alone[depth], rng)];
+        if rules.form.has_global() {
             census.clear();
             for place in restaurants {
                 let place = level.restaurants.start as usize + place;
-                census.count_restaurant(self.counts.coins.restaurants[place]);
-                self.counts.coins.dishes[2 * place..2 * place + 2].iter().for_each(|&dish| census.count_dish(dish));
+                census.count_restaurant(counts.coins.restaurants[place]);
+                counts.coins.dishes[2 * place..2 * place + 2].iter().for_each(|&dish| census.count_dish(dish));
             }
-            let strength = self.rules.coins.parameters.strengths[depth];
-            *likelihood_ln += census.likelihood_ln(0.0, strength, self.rules.coins.alone(depth));
+            let strength = rules.coins.parameters.strengths[depth];
+            *likelihood_ln += census.likelihood_ln(0.0, strength, rules.coins.alone(depth));
             census.clear_dishes();
-            sums.push(census.draw(0.0, strength, self.rules.coins.alone(depth), &mut rng));
+            sums.push(census.draw(0.0, strength, rules.coins.alone(depth), rng));
         }
-        self.census = census;
         sums
     }
 
-    /// What ln p(w, z, seating) has of a shard beside its part of the restaurants.
-    fn rest_ln(&self, number: u32) -> f64 {
-        let mut sum = 0.0;
-        if number == 0 {
-            // There is one root, so one shard says what its tables drew from the base.
-            let root = self.tree.levels[0].clone();
-            for place in root.dishes {
-                for entry in self.counts.dishes.list(place) {
-                    let has_labels = self.setup.form == Form::Hierarchical && entry.topic > 0;
-                    sum += (if has_labels { entry.ups } else { entry.tables }) as f64 * ln(self.rules.base);
-                }
-            }
-            if self.setup.form.has_global() {
-                let tables = self.counts.coins.restaurants[root.restaurants.start as usize].tables;
-                sum += f64::from(tables) * ln(self.rules.coins.base);
-            }
+    /// ln p of what the tables of the root drew from below it.
+    pub fn root_ln(&self) -> f64 {
+        let Seating { tree, counts, rules } = self;
+        let root = &tree.levels[0];
+        let mut drawn = 0;
+        for entry in root.dishes.clone().flat_map(|place| counts.dishes.list(place)) {
+            let has_labels = rules.form == Form::Hierarchical && entry.topic > 0;
+            drawn += if has_labels { entry.ups } else { entry.tables };
         }
-        if let Some(stop) = self.rules.stop {
-            // From the longest contexts, and from those that begin a sentence, there is nowhere to go on to.
-            let deepest = &self.tree.levels[self.tree.depth()].restaurants;
-            for place in self.part(number, self.counts.visits.len()) {
-                if !deepest.contains(&(place as u32)) && self.tree.elements[place] != self.begin {
-                    sum += visits_ln(&self.counts.visits[place], &stop);
-                }
-            }
-        }
-        let first = usize::from(self.setup.form.has_global());
-        let (alpha, strength) = (self.prior.alpha(), self.prior.strength());
-        for counts in self.shards.get(&number).into_iter().flat_map(|s| s.counts.chunks_exact(self.setup.all_topics()))
-        {
-            let tokens: u32 = counts[first..].iter().sum();
-            sum += gamma_ln(strength) - gamma_ln(strength + f64::from(tokens));
-            for (&count, &alpha) in counts[first..].iter().zip(alpha).filter(|(count, _)| **count > 0) {
-                sum += gamma_ln(alpha + f64::from(count)) - gamma_ln(alpha);
-            }
+        let mut sum = drawn as f64 * ln(rules.base);
+        if rules.form.has_global() && !root.restaurants.is_empty() {
+            let tables = counts.coins.restaurants[root.restaurants.start as usize].tables;
+            sum += f64::from(tables) * ln(rules.coins.base);
         }
         sum
+    }
+
+    /// ln p of where tokens stopped, in a part of the restaurants; 0 where the order is fixed.
+    pub fn orders_ln(&self, begin: u32, part: impl Fn(usize) -> Range<usize>) -> f64 {
+        let Seating { tree, counts, rules } = self;
+        let Some(stop) = rules.stop else { return 0.0 };
+        // From the longest contexts, and from those that begin a sentence, there is nowhere to go on to.
+        let deepest = &tree.levels[tree.depth()].restaurants;
+        let goes_on = |place: &usize| !deepest.contains(&(*place as u32)) && tree.elements[*place] != begin;
+        part(counts.visits.len()).filter(goes_on).map(|place| visits_ln(&counts.visits[place], &stop)).sum()
+    }
+}
+
+/// ln p of the topics of a shard's tokens; `alpha` has the topics of documents, without a global one.
+pub fn documents_ln(shard: &ShardTokens, topics: usize, alpha: &[f64]) -> f64 {
+    let strength: f64 = alpha.iter().sum();
+    let first = topics - alpha.len();
+    let mut sum = 0.0;
+    for counts in shard.counts.chunks_exact(topics) {
+        let tokens: u32 = counts[first..].iter().sum();
+        sum += gamma_ln(strength) - gamma_ln(strength + f64::from(tokens));
+        for (&count, &alpha) in counts[first..].iter().zip(alpha).filter(|(count, _)| **count > 0) {
+            sum += gamma_ln(alpha + f64::from(count)) - gamma_ln(alpha);
+        }
+    }
+    sum
+}
+
+impl Rules {
+    /// Draws discounts and strengths anew, from sums by depth, each followed by those of the coins.
+    pub fn redraw(&mut self, mut sums: impl Iterator<Item = Sums>, rng: &mut Generator) {
+        let (mut parameters, mut coins) = (self.parameters.clone(), self.coins.parameters.clone());
+        let prior = Hyperprior::default();
+        for depth in 0..parameters.discounts.len() {
+            let of_depth = sums.next().expect("the sums of a depth");
+            (parameters.discounts[depth], parameters.strengths[depth]) = of_depth.redraw(&prior, rng);
+            if self.form.has_global() {
+                coins.strengths[depth] = sums.next().expect("the sums of the coins").redraw(&prior, rng).1;
+            }
+        }
+        self.set_parameters(parameters, coins);
+    }
+}
+
+impl NgramModel {
+    /// ln p(w, z, seating); then the sums of auxiliary variables by depth; then the statistics of the prior.
+    pub(super) fn draw_statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        let shards = u64::from(self.setup.shards);
+        let part = |count: usize| part(count, number, shards);
+        let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
+        let mut likelihood_ln = seating.orders_ln(self.begin, part);
+        if number == 0 {
+            likelihood_ln += seating.root_ln(); // there is one root, so one shard says it
+        }
+        let mut figures = vec![0.0];
+        for depth in 0..self.tree.levels.len() {
+            let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), sweep << 8 | depth as u64);
+            let sums = seating.draw_sums(&mut self.census, depth, part, &mut likelihood_ln, &mut rng);
+            figures.extend(sums.into_iter().flat_map(|sums| sums.figures()));
+        }
+        let mut statistics = PriorStatistics::new(self.setup.topics);
+        if let Some(shard) = self.shards.get(&number) {
+            likelihood_ln += documents_ln(shard, self.setup.all_topics(), self.prior.alpha());
+            let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), u64::MAX - sweep);
+            let first = usize::from(self.setup.form.has_global());
+            let documents = shard.counts.chunks_exact(self.setup.all_topics()).map(|counts| &counts[first..]);
+            statistics = PriorStatistics::of_counts(documents, &self.prior, &mut rng);
+        }
+        figures[0] = likelihood_ln;
+        figures.extend(statistics.tables.iter().map(|&tables| tables as f64));
+        figures.extend([statistics.successes as f64, statistics.eta_ln]);
+        figures
     }
 
     /// Draws discounts, strengths and the prior anew, from the statistics of all shards.
@@ -124,17 +168,7 @@ impl NgramModel {
             sum.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
         }
         let mut rng = generator(self.setup.seed, Purpose::Hyperparameters, sweep, 0);
-        let (mut parameters, mut coins) = (self.rules.parameters.clone(), self.rules.coins.parameters.clone());
-        let mut figures = sum[1..].chunks_exact(4);
-        let prior = Hyperprior::default();
-        for depth in 0..parameters.discounts.len() {
-            let sums = Sums::from_figures(figures.next().expect("figures of a depth"));
-            (parameters.discounts[depth], parameters.strengths[depth]) = sums.redraw(&prior, &mut rng);
-            if self.setup.form.has_global() {
-                let sums = Sums::from_figures(figures.next().expect("figures of the coins"));
-                coins.strengths[depth] = sums.redraw(&prior, &mut rng).1;
-            }
-        }
+        self.rules.redraw(sum[1..].chunks_exact(4).map(Sums::from_figures), &mut rng);
         let of_prior = &sum[sum.len() - self.setup.topics - 2..];
         if self.setup.learn_alpha {
             let statistics = PriorStatistics {
@@ -144,8 +178,21 @@ impl NgramModel {
             };
             self.prior.redraw(&statistics, &mut rng);
         }
-        self.rules.set_parameters(parameters, coins);
     }
+}
+
+/// The part of so many places whose tables a shard saves, and whose statistics it makes: an even one of all.
+pub fn part(count: usize, shard: u32, shards: u64) -> Range<usize> {
+    let cut = |shard: u64| (count as u64 * shard / shards) as usize;
+    cut(u64::from(shard))..cut(u64::from(shard) + 1)
+}
+
+/// ln of the number of ways to choose `some` of `all`.
+fn choices_ln(all: f64, some: f64) -> f64 {
+    if some == 0.0 || some == all {
+        return 0.0;
+    }
+    gamma_ln(all + 1.0) - gamma_ln(some + 1.0) - gamma_ln(all - some + 1.0)
 }
 
 /// ln of the probability that these tokens stop at a context and pass it, its stop probability integrated out.

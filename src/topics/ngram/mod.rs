@@ -34,4 +34,6 @@ pub mod table_based;
 pub mod token_based;
 
 #[cfg(test)]
+mod invariants;
+#[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use super::counts::{Counts, Form};
 use super::descent::{Descent, by_word};
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::held_out::Reader;
+use super::learn::part;
 use super::merge::{Change, Changes, take};
 use super::rules::Rules;
 use super::table_based::TableSampler;
@@ -278,10 +279,8 @@ impl NgramModel {
         }
     }
 
-    /// The part of places whose tables a shard saves, and whose statistics it makes: an even one of all.
-    pub(super) fn part(&self, number: u32, count: usize) -> Range<usize> {
-        let cut = |number: u64| (count as u64 * number / u64::from(self.setup.shards)) as usize;
-        cut(u64::from(number))..cut(u64::from(number) + 1)
+    fn part(&self, number: u32, count: usize) -> Range<usize> {
+        part(count, number, u64::from(self.setup.shards))
     }
 }
 

@@ -519,8 +519,8 @@ impl TableSampler {
         let weights = &mut self.weights;
         weigh_customer(&self.descent, rules, depth, weights);
         let is_switching = rules.form == Form::Switching;
-        if is_switching && self.block.odds.is_empty() {
-            weights[0] = 0.0; // from the start, so that nothing is measured against it
+        if rules.form.has_global() && self.block.odds.is_empty() {
+            weights[0] = 0.0; // out of the question from the start, so that nothing is measured against it
         }
         let mut factors = 0;
         for node in &self.block.nodes {
@@ -575,39 +575,36 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
     let (a, b) = (rules.parameters.discounts[depth], rules.parameters.strengths[depth]);
     let (seats, hall) = (&counts.restaurants, tree.dishes[node.dish as usize].restaurant);
     let rooms = seats.slots(hall);
-    let factor = |slot: &Slot, own: &Node| {
-        let (c, t) = (f64::from(slot.customers - own.customers), f64::from(slot.tables - own.tables));
-        let mut factor = 1.0;
-        for i in 0..node.customers {
-            let more = f64::from(i);
-            factor *= (b + more) / (b + c + more);
-            if i < node.tables {
-                factor *= (b + a * (t + more)) / (b + a * more);
-            }
-        }
-        factor
+    // What the customer after `i` others of the block says to a topic with c customers at t tables.
+    let step = |c: f64, t: f64, i: u32| {
+        let more = f64::from(i);
+        let of_tables = if i < node.tables { (b + a * (t + more)) / (b + a * more) } else { 1.0 };
+        of_tables * (b + more) / (b + c + more)
     };
-    let nothing = Node { customers: 0, tables: 0, ..*node };
-    let mut without = 1.0;
+    let all = |c: f64, t: f64| (0..node.customers).map(|i| step(c, t, i)).product::<f64>();
+    let with = |slot: &Slot| (f64::from(slot.customers), f64::from(slot.tables));
+    let without = |slot: &Slot| (f64::from(slot.customers - node.customers), f64::from(slot.tables - node.tables));
     if node.customers == 1 {
-        let kept = weights[old];
+        let mut of_old = weights[old];
         for room in rooms {
             let topic = seats.topic(room);
             weights[topic] *= f64::from(seats.weights[room].share);
             if topic == old {
-                without = factor(&seats.at[room], node);
+                let (c, t) = without(&seats.at[room]);
+                of_old *= step(c, t, 0);
             }
         }
-        weights[old] = kept;
+        weights[old] = of_old;
     } else if seats.is_full(hall) {
         let of_topics = &seats.at[rooms];
-        without = factor(&of_topics[old], node);
+        let (c, t) = without(&of_topics[old]);
         for i in 0..node.customers {
-            let (more, kept) = (f64::from(i), weights[old]);
+            let of_old = weights[old] * step(c, t, i);
+            let more = f64::from(i);
             if i < node.tables {
                 let empty = (b + more) / (b + a * more);
                 for (weight, slot) in weights.iter_mut().zip(of_topics) {
-                    let (c, t) = (f64::from(slot.customers), f64::from(slot.tables));
+                    let (c, t) = with(slot);
                     *weight *= (b + a * (t + more)) / (b + c + more) * empty;
                 }
             } else {
@@ -615,20 +612,17 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
                     *weight *= (b + more) / (b + f64::from(slot.customers) + more);
                 }
             }
-            weights[old] = kept;
+            weights[old] = of_old;
             rescale(weights, factors);
         }
+        return;
     } else {
         for room in rooms {
             let topic = seats.topic(room);
-            if topic == old {
-                without = factor(&seats.at[room], node);
-            } else {
-                weights[topic] *= factor(&seats.at[room], &nothing);
-            }
+            let (c, t) = if topic == old { without(&seats.at[room]) } else { with(&seats.at[room]) };
+            weights[topic] *= all(c, t);
         }
     }
-    weights[old] *= without;
     rescale(weights, factors);
 }
 
@@ -652,6 +646,7 @@ fn rescale(weights: &mut [f64], factors: &mut u32) {
 #[inline(always)]
 fn choose(weights: &[f64], rng: &mut Generator) -> usize {
     let sum: f64 = weights.iter().sum();
+    assert!(sum > 0.0, "the weights of a block add up to {sum}");
     let mut lot = unit(rng) * sum;
     let mut last = 0;
     for (topic, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {

@@ -4,22 +4,27 @@
 //! another, in all ways to be seated. A sampler is right where it leaves that distribution as it is, so states are drawn
 //! from it, each is swept over once, and what comes out is compared with what went in. Most states have to change, since
 //! a sampler that never moves would pass too.
+//!
+//! With hyperparameters learned, and the words themselves drawn too, the same is the test of Geweke (2004): hyperparameters,
+//! topics, seating and words are drawn from the model, one sweep and one draw of hyperparameters follow, and the joint
+//! distribution has to be what it was.
 
 use std::collections::BTreeMap;
 
 use super::counts::{Counts, Form};
 use super::descent::by_word;
 use super::documents::{Alpha, Seating, ShardTokens};
+use super::learn::documents_ln as documents_ln_of;
 use super::merge::{Change, Changes, take};
 use super::rules::Rules;
 use super::table_based::TableSampler;
 use super::token_based::TokenSampler;
 use crate::cluster::rng::{Generator, Purpose, generator};
-use crate::math::draws::unit;
+use crate::math::draws::{gamma, unit};
 use crate::math::gamma_ln;
 use crate::restaurant::merge::Change as CoinChange;
 use crate::restaurant::order::StopPrior;
-use crate::restaurant::parameters::Parameters;
+use crate::restaurant::parameters::{Census, Parameters};
 use crate::restaurant::tree::{NONE, Paths, Planted, Tree};
 
 /// Tokens: a context of one element, an outcome, and a document.
@@ -31,14 +36,16 @@ const B: [f64; 2] = [1.3, 0.8];
 const GAMMA: f64 = 1.6;
 const ALPHA: [f64; 2] = [0.7, 0.4];
 const STOP: StopPrior = StopPrior { alpha: 1.2, beta: 0.8 };
+/// No word of the toy corpus.
+const BEGIN: u32 = 5;
 /// The root's context.
 const ROOT: u32 = 0;
 
-struct Bigrams;
+struct Bigrams<'a>(&'a [(u32, u32, u32)]);
 
-impl Paths for Bigrams {
+impl Paths for Bigrams<'_> {
     fn count(&self) -> usize {
-        TOKENS.len()
+        self.0.len()
     }
     fn symbols(&self) -> usize {
         5
@@ -47,20 +54,29 @@ impl Paths for Bigrams {
         1
     }
     fn outcome(&self, token: usize) -> u32 {
-        TOKENS[token].1
+        self.0[token].1
     }
     fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        (depth == 0).then(|| TOKENS[token].0)
+        (depth == 0).then(|| self.0[token].0)
     }
 }
 
 /// What is tested.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct ToyModel {
     form: Form,
     is_infinite: bool,
-    /// Strength of the root's coin.
-    root_gamma: f64,
+    tokens: Vec<(u32, u32, u32)>,
+    /// Discounts, strengths and those of coins, by depth.
+    a: [f64; 2],
+    b: [f64; 2],
+    gamma: [f64; 2],
+}
+
+impl ToyModel {
+    fn new(form: Form, is_infinite: bool, root_gamma: f64) -> ToyModel {
+        ToyModel { form, is_infinite, tokens: TOKENS.to_vec(), a: A, b: B, gamma: [root_gamma, GAMMA] }
+    }
 }
 
 /// Topics and orders of tokens, and the counts of restaurants and coins.
@@ -78,7 +94,7 @@ struct State {
 
 impl State {
     /// The ways to seat one customer, with their probabilities.
-    fn enter(&self, model: ToyModel, topic: u16, context: u32, outcome: u32) -> Vec<(f64, State)> {
+    fn enter(&self, model: &ToyModel, topic: u16, context: u32, outcome: u32) -> Vec<(f64, State)> {
         let depth = usize::from(context != ROOT);
         let key = (topic, context, outcome);
         let (c, t, up) = self.seats.get(&key).copied().unwrap_or_default();
@@ -92,23 +108,23 @@ impl State {
         };
         let mut ways = vec![];
         if c > 0 {
-            ways.push(((f64::from(c) - A[depth] * f64::from(t)) / (all + B[depth]), with((c + 1, t, up))));
+            ways.push(((f64::from(c) - model.a[depth] * f64::from(t)) / (all + model.b[depth]), with((c + 1, t, up))));
         }
-        let opens = (B[depth] + A[depth] * tables) / (all + B[depth]);
+        let opens = (model.b[depth] + model.a[depth] * tables) / (all + model.b[depth]);
         if model.form != Form::Hierarchical || topic == 0 {
             ways.extend(scaled(opens, with((c + 1, t + 1, 0)).go_up(model, topic, context, outcome)));
             return ways;
         }
-        for (p, next) in with((c + 1, t + 1, up + 1)).flip(model.root_gamma, context, 1) {
+        for (p, next) in with((c + 1, t + 1, up + 1)).flip(model, context, 1) {
             ways.extend(scaled(opens * p, next.go_up(model, topic, context, outcome)));
         }
-        for (p, next) in with((c + 1, t + 1, up)).flip(model.root_gamma, context, 0) {
+        for (p, next) in with((c + 1, t + 1, up)).flip(model, context, 0) {
             ways.extend(scaled(opens * p, next.enter(model, 0, context, outcome)));
         }
         ways
     }
 
-    fn go_up(&self, model: ToyModel, topic: u16, context: u32, outcome: u32) -> Vec<(f64, State)> {
+    fn go_up(&self, model: &ToyModel, topic: u16, context: u32, outcome: u32) -> Vec<(f64, State)> {
         match context {
             ROOT => vec![(1.0 / OUTCOMES, self.clone())],
             _ => self.enter(model, topic, ROOT, outcome),
@@ -116,8 +132,8 @@ impl State {
     }
 
     /// The ways in which the coin of a context shows a side.
-    fn flip(&self, root_gamma: f64, context: u32, side: u32) -> Vec<(f64, State)> {
-        let gamma = if context == ROOT { root_gamma } else { GAMMA };
+    fn flip(&self, model: &ToyModel, context: u32, side: u32) -> Vec<(f64, State)> {
+        let gamma = model.gamma[usize::from(context != ROOT)];
         let (c, t) = self.coins.get(&(context, side)).copied().unwrap_or_default();
         let all: u32 = self.coins.iter().filter(|(key, _)| key.0 == context).map(|(_, counts)| counts.0).sum();
         let with = |counts| {
@@ -132,14 +148,14 @@ impl State {
         let opens = gamma / (f64::from(all) + gamma);
         match context {
             ROOT => ways.push((opens * 0.5, with((c + 1, t + 1)))),
-            _ => ways.extend(scaled(opens, with((c + 1, t + 1)).flip(root_gamma, ROOT, side))),
+            _ => ways.extend(scaled(opens, with((c + 1, t + 1)).flip(model, ROOT, side))),
         }
         ways
     }
 
     /// The ways in which the next token, of these topic and order, can come.
-    fn token(&self, model: ToyModel, topic: u16, order: Option<u8>) -> Vec<(f64, State)> {
-        let (context, outcome, _) = TOKENS[self.topics.len()];
+    fn token(&self, model: &ToyModel, topic: u16, order: Option<u8>) -> Vec<(f64, State)> {
+        let (context, outcome, _) = model.tokens[self.topics.len()];
         let mut state = self.clone();
         state.topics.push(topic);
         let mut p = 1.0;
@@ -158,7 +174,7 @@ impl State {
             }
         }
         let flipped = match model.form {
-            Form::Switching => state.flip(model.root_gamma, stop, u32::from(topic > 0)),
+            Form::Switching => state.flip(model, stop, u32::from(topic > 0)),
             _ => vec![(1.0, state)],
         };
         flipped.into_iter().flat_map(|(q, state)| scaled(p * q, state.enter(model, topic, stop, outcome))).collect()
@@ -170,13 +186,13 @@ fn scaled(by: f64, ways: Vec<(f64, State)>) -> impl Iterator<Item = (f64, State)
 }
 
 /// ln of the Dirichlet-multinomial probability of the documents' topics.
-fn documents_ln(form: Form, topics: &[u16]) -> f64 {
-    let first = u16::from(form.has_global());
+fn documents_ln(model: &ToyModel, topics: &[u16]) -> f64 {
+    let first = u16::from(model.form.has_global());
     let mut sum = 0.0;
     for document in 0..2 {
         let mut counts = [0.0; 2];
         for (token, &topic) in
-            TOKENS.iter().zip(topics).filter(|(token, topic)| token.2 == document && **topic >= first)
+            model.tokens.iter().zip(topics).filter(|(token, topic)| token.2 == document && **topic >= first)
         {
             counts[usize::from(topic - first)] += f64::from(u32::from(token.2 == document));
         }
@@ -196,10 +212,18 @@ fn choices(form: Form) -> std::ops::Range<u16> {
     }
 }
 
-/// Every state with its probability.
-fn enumerate(model: ToyModel) -> Vec<(State, f64)> {
+/// Every state with its probability, given the tokens.
+fn enumerate(model: &ToyModel) -> Vec<(State, f64)> {
+    let mut states = enumerate_together(model);
+    let sum: f64 = states.iter().map(|(_, p)| p).sum();
+    states.iter_mut().for_each(|(_, p)| *p /= sum);
+    states
+}
+
+/// The probability of every state and of the tokens together.
+fn enumerate_together(model: &ToyModel) -> Vec<(State, f64)> {
     let mut states = BTreeMap::from([(State::default(), 1.0)]);
-    for _ in TOKENS {
+    for _ in &model.tokens {
         let mut next = BTreeMap::new();
         for (state, p) in states {
             for topic in choices(model.form) {
@@ -214,9 +238,7 @@ fn enumerate(model: ToyModel) -> Vec<(State, f64)> {
         states = next;
     }
     let mut states: Vec<(State, f64)> = states.into_iter().collect();
-    states.iter_mut().for_each(|(state, p)| *p *= libm::exp(documents_ln(model.form, &state.topics)));
-    let sum: f64 = states.iter().map(|(_, p)| p).sum();
-    states.iter_mut().for_each(|(_, p)| *p /= sum);
+    states.iter_mut().for_each(|(state, p)| *p *= libm::exp(documents_ln(model, &state.topics)));
     states
 }
 
@@ -237,19 +259,20 @@ struct Toy {
 }
 
 impl Toy {
-    fn new(model: ToyModel) -> Toy {
-        let ToyModel { form, is_infinite, root_gamma } = model;
+    fn new(model: &ToyModel) -> Toy {
+        let ToyModel { form, is_infinite, ref tokens, a, b, gamma } = *model;
+        let corpus = tokens;
         let topics = 2 + usize::from(form.has_global());
-        let Planted { tree, order, leaves } = Tree::plant(&Bigrams);
-        let mut leaf_of = vec![0; TOKENS.len()];
+        let Planted { tree, order, leaves } = Tree::plant(&Bigrams(corpus));
+        let mut leaf_of = vec![0; corpus.len()];
         order.iter().zip(&leaves).for_each(|(&token, &leaf)| leaf_of[token as usize] = leaf);
         let ranks = by_word(&tree);
-        let mut tokens: Vec<usize> = (0..TOKENS.len()).collect();
+        let mut tokens: Vec<usize> = (0..corpus.len()).collect();
         tokens.sort_by_key(|&token| ranks[leaf_of[token] as usize]);
         let mut shard = ShardTokens {
-            documents: tokens.iter().map(|&token| TOKENS[token].2).collect(),
-            topics: vec![0; TOKENS.len()],
-            orders: vec![0; if is_infinite { TOKENS.len() } else { 0 }],
+            documents: tokens.iter().map(|&token| corpus[token].2).collect(),
+            topics: vec![0; corpus.len()],
+            orders: vec![0; if is_infinite { corpus.len() } else { 0 }],
             counts: vec![0; 2 * topics],
             with_topic: vec![0; 2],
             leaves: vec![],
@@ -262,10 +285,10 @@ impl Toy {
             passing[leaf as usize] += 1;
             passing[tree.dishes[leaf as usize].parent as usize] += 1;
         }
-        let parameters = Parameters { discounts: A.to_vec(), strengths: B.to_vec() };
-        let coins = Parameters { discounts: vec![0.0; 2], strengths: vec![root_gamma, GAMMA] };
+        let parameters = Parameters { discounts: a.to_vec(), strengths: b.to_vec() };
+        let coins = Parameters { discounts: vec![0.0; 2], strengths: gamma.to_vec() };
         Toy {
-            model,
+            model: model.clone(),
             counts: Counts::new(&tree, form, topics, &passing, is_infinite),
             rules: Rules::new(form, parameters, coins, 1.0 / OUTCOMES, is_infinite.then_some(STOP)),
             alpha: Alpha::new(&ALPHA, form),
@@ -289,13 +312,38 @@ impl Toy {
         self.table_based.sweep(&mut seating, &mut self.shard, &self.alpha, &mut |_| (), &mut self.rng);
     }
 
+    /// ln p of the tokens and the state together.
+    fn likelihood_ln(&mut self) -> f64 {
+        let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
+        let mut sum = seating.root_ln() + seating.orders_ln(BEGIN, |count| 0..count);
+        for depth in 0..2 {
+            seating.draw_sums(&mut Census::default(), depth, |count| 0..count, &mut sum, &mut self.rng);
+        }
+        sum + documents_ln_of(&self.shard, self.all_topics(), &ALPHA)
+    }
+
+    /// Topics, and the global one.
+    fn all_topics(&self) -> usize {
+        2 + usize::from(self.model.form.has_global())
+    }
+
+    /// Draws hyperparameters.
+    fn learn(&mut self) {
+        let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
+        let (mut census, mut sums) = (Census::default(), vec![]);
+        for depth in 0..2 {
+            sums.extend(seating.draw_sums(&mut census, depth, |count| 0..count, &mut 0.0, &mut self.rng));
+        }
+        self.rules.redraw(sums.into_iter(), &mut self.rng);
+    }
+
     fn context(&self, restaurant: u32) -> u32 {
         let element = self.tree.elements[restaurant as usize];
         if element == NONE { ROOT } else { element }
     }
 
     fn state(&self) -> State {
-        let mut state = State { topics: vec![0; TOKENS.len()], ..State::default() };
+        let mut state = State { topics: vec![0; self.tokens.len()], ..State::default() };
         state.orders = vec![0; self.shard.orders.len()];
         for (place, &token) in self.tokens.iter().enumerate() {
             state.topics[token] = self.shard.topics[place];
@@ -321,7 +369,7 @@ impl Toy {
 
     /// Takes a state, as a synchronisation would.
     fn set(&mut self, state: &State) {
-        let fresh = Toy::new(self.model);
+        let fresh = Toy::new(&self.model);
         (self.counts, self.shard) = (fresh.counts, fresh.shard);
         let mut changes = Changes::default();
         for (place, &token) in self.tokens.iter().enumerate() {
@@ -333,7 +381,7 @@ impl Toy {
             }
             changes.tokens.push(Change { dish, topic: state.topics[token], customers: 1, ..Change::default() });
         }
-        self.shard.recount(2 + usize::from(self.model.form.has_global()), self.model.form);
+        self.shard.recount(self.all_topics(), self.model.form);
         for (number, dish) in (0..).zip(&self.tree.dishes) {
             let place = (self.context(dish.restaurant), self.tree.outcomes[number as usize]);
             for (key, &(_, tables, ups)) in state.seats.iter().filter(|(key, _)| (key.1, key.2) == place) {
@@ -387,7 +435,7 @@ fn distance(exact: &[(State, f64)], seen: &BTreeMap<State, f64>) -> f64 {
 }
 
 /// How far states drawn from the exact distribution are from it after one sweep.
-fn after_a_sweep(model: ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
+fn after_a_sweep(model: &ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
     let exact = enumerate(model);
     let mut toy = Toy::new(model);
     let mut rng = generator(2, Purpose::Synth, 0, 0);
@@ -418,7 +466,7 @@ fn after_a_sweep(model: ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
 }
 
 /// How far a long chain is from the exact distribution.
-fn chain(model: ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
+fn chain(model: &ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
     let exact = enumerate(model);
     let mut toy = Toy::new(model);
     toy.sweep_tokens(true);
@@ -435,12 +483,12 @@ fn chain(model: ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
 /// change that of the root, on which its later throws depend.
 fn exact_models() -> Vec<ToyModel> {
     let forms = [(Form::Hpytm, 0.9), (Form::Hierarchical, 1e7), (Form::Switching, 0.9)];
-    let model = |(form, root_gamma), is_infinite| ToyModel { form, is_infinite, root_gamma };
+    let model = |(form, root_gamma), is_infinite| ToyModel::new(form, is_infinite, root_gamma);
     forms.into_iter().flat_map(|form| [model(form, false), model(form, true)]).collect()
 }
 
-fn assert_all_below(most: f64, distance: impl Fn(ToyModel) -> f64) {
-    let found: Vec<_> = exact_models().into_iter().map(|model| (distance(model), model)).collect();
+fn assert_all_below(most: f64, distance: impl Fn(&ToyModel) -> f64) {
+    let found: Vec<_> = exact_models().into_iter().map(|model| (distance(&model), model)).collect();
     assert!(found.iter().all(|(distance, _)| *distance < most), "from the exact distributions: {found:#?}");
 }
 
@@ -463,6 +511,115 @@ fn the_table_based_sampler_leaves_the_exact_distribution_as_it_is() {
 /// first customers.
 #[test]
 fn coins_that_a_customer_changes_on_its_way_make_little_difference() {
-    let found = chain(ToyModel { form: Form::Hierarchical, is_infinite: false, root_gamma: 0.9 }, sweep_both);
+    let found = chain(&ToyModel::new(Form::Hierarchical, false, 0.9), sweep_both);
     assert!((0.01..0.06).contains(&found), "{found} from the exact distribution");
+}
+
+#[test]
+fn the_likelihood_is_that_of_enumeration() {
+    for model in exact_models() {
+        let mut toy = Toy::new(&model);
+        for (state, p) in enumerate_together(&model) {
+            toy.set(&state);
+            let found = toy.likelihood_ln();
+            assert!((found - libm::log(p)).abs() < 1e-6, "{model:?} {state:?}: {found} instead of {}", libm::log(p));
+        }
+    }
+}
+
+/// Hyperparameters, tokens and a state, drawn from the model. Contexts and documents are as in the toy corpus.
+fn draw_together(form: Form, is_infinite: bool, rng: &mut Generator) -> (ToyModel, State) {
+    let mut model = ToyModel::new(form, is_infinite, 1.0);
+    model.a = [0; 2].map(|_| unit(rng).clamp(1e-6, 1.0 - 1e-6));
+    model.b = [0; 2].map(|_| gamma(1.0, rng).max(1e-6));
+    model.gamma = [0; 2].map(|_| gamma(1.0, rng).max(1e-6));
+    let mut state = State::default();
+    let first = u16::from(form.has_global());
+    for token in 0..model.tokens.len() {
+        let mut ways = vec![];
+        for topic in choices(form) {
+            let mut topics = state.topics.clone();
+            let before = documents_ln(&model, &topics);
+            topics.push(topic);
+            let p = if topic < first { 1.0 } else { libm::exp(documents_ln(&model, &topics) - before) };
+            for outcome in 0..OUTCOMES as u32 {
+                model.tokens[token].1 = outcome;
+                let orders = if is_infinite { vec![Some(0), Some(1)] } else { vec![None] };
+                for order in orders {
+                    let seated = state.token(&model, topic, order);
+                    ways.extend(scaled(p, seated).map(|(p, state)| (p, outcome, state)));
+                }
+            }
+        }
+        let sum: f64 = ways.iter().map(|(p, ..)| p).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum} of all ways");
+        let mut lot = unit(rng) * sum;
+        let chosen = ways.iter().position(|(p, ..)| {
+            lot -= p;
+            lot < 0.0
+        });
+        let (_, outcome, next) = ways.swap_remove(chosen.unwrap_or(ways.len() - 1));
+        (model.tokens[token].1, state) = (outcome, next);
+    }
+    (model, state)
+}
+
+/// Figures of hyperparameters and a state.
+fn figures(toy: &Toy) -> Vec<f64> {
+    let state = toy.state();
+    let tables = |is_root: bool| {
+        state
+            .seats
+            .iter()
+            .filter(move |(key, _)| (key.1 == ROOT) == is_root)
+            .map(|(_, counts)| f64::from(counts.1))
+            .sum()
+    };
+    let share = |strength: f64| strength / (1.0 + strength);
+    let (own, coins) = (&toy.rules.parameters, &toy.rules.coins.parameters);
+    let mut figures = vec![tables(true), tables(false)];
+    figures.extend(own.discounts.iter().chain(own.strengths.iter()).map(|&x| if x < 1.0 { x } else { 2.0 - 1.0 / x }));
+    figures.extend(coins.strengths.iter().map(|&gamma| share(gamma)));
+    figures.push(f64::from(u32::from(state.topics[1] == state.topics[2])));
+    figures.push(state.coins.iter().filter(|(key, _)| key.1 == 1).map(|(_, counts)| f64::from(counts.0)).sum());
+    figures.push(state.orders.iter().map(|&order| f64::from(order)).sum());
+    figures.push(own.discounts[1] * tables(false));
+    figures.push(share(coins.strengths[1]) * figures[figures.len() - 3]);
+    figures
+}
+
+/// By how many standard errors each figure has moved, drawn from the model and then swept over; the most of all.
+fn geweke(form: Form, is_infinite: bool, draws: u32) -> f64 {
+    let mut rng = generator(5, Purpose::Synth, form as u64, u64::from(is_infinite));
+    let (mut sum, mut squares) = (vec![], vec![]);
+    for draw in 0..draws {
+        let (model, state) = draw_together(form, is_infinite, &mut rng);
+        let mut toy = Toy::new(&model);
+        toy.rng = generator(6, Purpose::Synth, u64::from(draw), 0);
+        toy.set(&state);
+        let before = figures(&toy);
+        sweep_both(&mut toy);
+        toy.learn();
+        let moved = figures(&toy).into_iter().zip(before).map(|(after, before)| after - before);
+        sum.resize(moved.len(), 0.0);
+        squares.resize(sum.len(), 0.0);
+        for ((sum, squares), moved) in sum.iter_mut().zip(squares.iter_mut()).zip(moved) {
+            *sum += moved;
+            *squares += moved * moved;
+        }
+    }
+    let scores: Vec<f64> =
+        sum.iter().zip(&squares).map(|(sum, squares): (&f64, &f64)| sum / squares.sqrt().max(1e-9)).collect();
+    eprintln!("{form:?} {is_infinite}: {scores:.2?}");
+    scores.iter().fold(0.0, |most, score| most.max(score.abs()))
+}
+
+#[test]
+fn what_is_drawn_from_a_model_stays_so_under_its_sampler() {
+    for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
+        for is_infinite in [false, true] {
+            let found = geweke(form, is_infinite, 8_000);
+            assert!(found < 4.0, "{form:?} {is_infinite}: moved by {found} standard errors");
+        }
+    }
 }

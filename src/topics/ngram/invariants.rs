@@ -1,0 +1,111 @@
+//! Counts after many sweeps are those of the tokens, on a corpus whose frequent words make large blocks.
+
+use std::collections::BTreeMap;
+
+use super::counts::Form;
+use super::model::{NgramModel, Setup};
+use crate::cluster::rng::{Purpose, generator};
+use crate::cluster::sweep::Model;
+use crate::lm::job::Order;
+use crate::lm::text::Symbols;
+use crate::math::draws::unit;
+use crate::restaurant::order::StopPrior;
+use crate::restaurant::tree::NONE;
+use crate::topics::collection::Share;
+use crate::topics::job::EvaluationSettings;
+
+/// Three documents of five words, of which the first is most of the text.
+fn model(form: Form, order: Order) -> NgramModel {
+    let mut rng = generator(3, Purpose::Synth, 0, 0);
+    let symbols = Symbols { end: 5, begin: 6 };
+    let mut word = |token: u32| if token % 20 == 19 { symbols.end } else { (5.0 * unit(&mut rng).powi(6)) as u32 };
+    let documents = (0..3).map(|number| (number, (0..800).map(&mut word).collect())).collect();
+    let share = Share { training: BTreeMap::from([(0, documents)]), test: BTreeMap::new() };
+    let setup = Setup {
+        seed: 1,
+        form,
+        topics: 3,
+        order,
+        tables: true,
+        strength: 1.0,
+        learn_alpha: true,
+        evaluation: EvaluationSettings::default(),
+        shards: 1,
+    };
+    NgramModel::new(setup, symbols, share, |_| true)
+}
+
+/// Checks customers, tables and labels against the tokens, from the longest contexts up.
+fn check(model: &NgramModel) {
+    let (tree, counts, form) = (&model.tree, &model.counts, model.setup.form);
+    let mut customers = BTreeMap::<(u32, u16), i64>::new();
+    let mut coins = BTreeMap::<u32, u32>::new();
+    let shard = &model.shards[&0];
+    let mut token = 0;
+    for &(leaf, tokens) in &shard.leaves {
+        let whole = tree.depth_of(leaf);
+        for token in token..token + tokens as usize {
+            let order = shard.orders.get(token).map_or(whole, |&order| usize::from(order));
+            let stop = (order..whole).fold(leaf, |dish, _| tree.dishes[dish as usize].parent);
+            *customers.entry((stop, shard.topics[token])).or_default() += 1;
+            if form == Form::Switching {
+                let side = u32::from(shard.topics[token] > 0);
+                *coins.entry(2 * tree.dishes[stop as usize].restaurant + side).or_default() += 1;
+            }
+        }
+        token += tokens as usize;
+    }
+    let mut rooms = BTreeMap::<(u32, u16), (i64, i64)>::new();
+    for (dish, record) in (0..).zip(&tree.dishes) {
+        // The global model last: tables of the others are its customers.
+        let mut entries: Vec<_> = counts.dishes.list(dish).collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.topic));
+        for entry in entries {
+            let expected = customers.remove(&(dish, entry.topic)).unwrap_or(0);
+            assert_eq!(entry.customers, expected, "{form:?}: dish {dish}, topic {}", entry.topic);
+            assert!(1 <= entry.tables && entry.tables <= entry.customers, "{form:?}: {entry:?}");
+            let room = rooms.entry((record.restaurant, entry.topic)).or_default();
+            *room = (room.0 + entry.customers, room.1 + entry.tables);
+            let mut ups = entry.tables;
+            if form == Form::Hierarchical && entry.topic > 0 {
+                ups = entry.ups;
+                *customers.entry((dish, 0)).or_default() += entry.tables - ups;
+                *coins.entry(2 * record.restaurant + 1).or_default() += ups as u32;
+                *coins.entry(2 * record.restaurant).or_default() += (entry.tables - ups) as u32;
+            }
+            if record.parent != NONE && ups > 0 {
+                *customers.entry((record.parent, entry.topic)).or_default() += ups;
+            }
+        }
+        customers.retain(|key, tables| key.0 != dish || *tables > 0);
+    }
+    assert!(customers.is_empty(), "{form:?}: customers that are not there: {customers:?}");
+    for (number, _) in tree.restaurants.iter().enumerate() {
+        for entry in counts.restaurants.list(number as u32) {
+            let sums = rooms.remove(&(number as u32, entry.topic));
+            assert_eq!(sums, Some((entry.customers, entry.tables)), "{form:?}: restaurant {number}, {entry:?}");
+        }
+    }
+    assert!(rooms.is_empty(), "{form:?}: restaurants that are not there: {rooms:?}");
+    if form.has_global() {
+        assert_eq!(counts.coins.fault(|dish| coins.get(&dish).copied().unwrap_or(0)), None, "{form:?}");
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_tokens_after_many_sweeps() {
+    let infinite = Order::Infinite { longest: 4, stop: StopPrior { alpha: 4.0, beta: 1.0 } };
+    for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
+        for order in [Order::Fixed(1), Order::Fixed(3), infinite] {
+            let mut model = model(form, order);
+            model.draw_shard(0);
+            check(&model);
+            for sweep in 0..30 {
+                model.sweep_shard(0, sweep..sweep + 1);
+                let statistics = model.statistics(0, sweep);
+                model.learn(&[statistics], sweep);
+            }
+            check(&model);
+        }
+    }
+}
