@@ -1,4 +1,5 @@
-//! Counts after many sweeps are those of the tokens, on a corpus whose frequent words make large blocks.
+//! Counts after many sweeps are those of the tokens, on a corpus whose frequent words make large blocks; and both samplers
+//! come to the same distribution.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +15,19 @@ use crate::restaurant::tree::NONE;
 use crate::topics::collection::Share;
 use crate::topics::job::EvaluationSettings;
 
-/// Three documents of five words, of which the first is most of the text.
-fn model(form: Form, order: Order) -> NgramModel {
+/// Three documents of five words, of which the first is most of the text; `tables`: whether the table-based sampler is used.
+fn model(form: Form, order: Order, length: u32, tables: bool) -> NgramModel {
     let mut rng = generator(3, Purpose::Synth, 0, 0);
     let symbols = Symbols { end: 5, begin: 6 };
     let mut word = |token: u32| if token % 20 == 19 { symbols.end } else { (5.0 * unit(&mut rng).powi(6)) as u32 };
-    let documents = (0..3).map(|number| (number, (0..800).map(&mut word).collect())).collect();
+    let documents = (0..3).map(|number| (number, (0..length).map(&mut word).collect())).collect();
     let share = Share { training: BTreeMap::from([(0, documents)]), test: BTreeMap::new() };
     let setup = Setup {
         seed: 1,
         form,
         topics: 3,
         order,
-        tables: true,
+        tables,
         strength: 1.0,
         learn_alpha: true,
         evaluation: EvaluationSettings::default(),
@@ -97,7 +98,7 @@ fn counts_are_those_of_the_tokens_after_many_sweeps() {
     let infinite = Order::Infinite { longest: 4, stop: StopPrior { alpha: 4.0, beta: 1.0 } };
     for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
         for order in [Order::Fixed(1), Order::Fixed(3), infinite] {
-            let mut model = model(form, order);
+            let mut model = model(form, order, 800, true);
             model.draw_shard(0);
             check(&model);
             for sweep in 0..30 {
@@ -106,6 +107,54 @@ fn counts_are_those_of_the_tokens_after_many_sweeps() {
                 model.learn(&[statistics], sweep);
             }
             check(&model);
+        }
+    }
+}
+
+/// Means and standard errors of what a long chain shows: ln p, tables of the longest contexts, tables of the root, tokens of
+/// the first topic of documents, and how many pairs of neighbours share a topic.
+fn chain(form: Form, order: Order, tables: bool, sweeps: u64) -> Vec<(f64, f64)> {
+    let mut model = model(form, order, 20, tables);
+    model.draw_shard(0);
+    let batches = 40;
+    let mut means = vec![];
+    for batch in 0..=batches {
+        let mut sum = vec![0.0; 5];
+        for sweep in batch * sweeps / batches..(batch + 1) * sweeps / batches {
+            model.sweep_shard(0, sweep..sweep + 1);
+            let level = |depth: usize| {
+                let dishes = model.tree.levels[depth].dishes.clone();
+                dishes.flat_map(|dish| model.counts.dishes.list(dish)).map(|entry| entry.tables as f64).sum::<f64>()
+            };
+            let topics = &model.shards[&0].topics;
+            let figures = [
+                level(model.tree.depth()),
+                level(0),
+                topics.iter().filter(|topic| **topic == 1).count() as f64,
+                topics.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64,
+                model.statistics(0, sweep)[0],
+            ];
+            sum.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure * batches as f64 / sweeps as f64);
+        }
+        means.push(sum);
+    }
+    means.remove(0); // on the way from the start
+    let moments = |figure: usize| {
+        let of = means.iter().map(|means| means[figure]);
+        let mean = of.clone().sum::<f64>() / batches as f64;
+        let variance = of.map(|x| (x - mean) * (x - mean)).sum::<f64>() / (batches - 1) as f64;
+        (mean, (variance / batches as f64).sqrt())
+    };
+    (0..5).map(moments).collect()
+}
+
+#[test]
+fn both_samplers_have_the_same_long_run() {
+    for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
+        let [tokens, both] = [false, true].map(|tables| chain(form, Order::Fixed(3), tables, 40_000));
+        for (a, b) in tokens.iter().zip(&both) {
+            let score = (a.0 - b.0) / (a.1 * a.1 + b.1 * b.1).sqrt();
+            assert!(score.abs() < 4.0, "{form:?}: {score:.2} standard errors apart:\n{tokens:.2?}\n{both:.2?}");
         }
     }
 }

@@ -13,7 +13,8 @@
 //! **Counts only.** No restaurant remembers who sits where, so it is drawn: given (c, t), from its exact conditional. A
 //! word at a time, from the longest contexts up, the customers of a dish and topic are seated at tables; each table then
 //! moves as a block, while everything above it is counts; and the tables, with whatever topic they have then, are the
-//! customers to be seated one context up. So every step is a Gibbs step on counts and a part of the seating.
+//! customers to be seated one context up. So every step is a Gibbs step on counts and a part of the seating. The tables of
+//! a dish are visited in the order of their first tokens, whatever their topics.
 //!
 //! **Shards.** Only tokens of the own shard can move. By exchangeability they may be taken to have come after the others'
 //! customers; so going back from (c, t), each opened a table with probability R(n, m) ([`crate::restaurant::stirling`]),
@@ -71,6 +72,8 @@ struct Table {
     topic: u16,
     first: u32,
     last: u32,
+    /// The first token of its block.
+    token: u32,
     goes_up: bool,
 }
 
@@ -225,6 +228,8 @@ fn sweep_level(
         if sampler.tables.len() == first {
             continue;
         }
+        // In an order that topics have no part in: where those of one topic went first, the sampler would not be exact.
+        sampler.tables[first..].sort_unstable_by_key(|table| table.token);
         sampler.approach(seating, dish, depth);
         for table in first..sampler.tables.len() {
             move_block(sampler, seating, shard, strength, table, depth, changed, rng);
@@ -296,14 +301,19 @@ impl TableSampler {
             let goes_up = !labels || unit(rng) * f64::from(left) < f64::from(ups);
             ups -= u32::from(goes_up);
             left -= 1;
-            self.tables.push(Table { dish, topic, first: place, last: place, goes_up });
+            self.tables.push(Table { dish, topic, first: place, last: place, token: NONE, goes_up });
             place += size;
         }
         self.members.resize(place as usize, 0);
         for (customer, &at) in own.iter().zip(at.iter()).filter(|(_, at)| **at != NONE) {
+            let token = match customer.who & TOKEN {
+                0 => self.tables[customer.who as usize].token,
+                _ => customer.who & !TOKEN,
+            };
             let table = &mut self.tables[first + at as usize];
             self.members[table.last as usize] = customer.who;
             table.last += 1;
+            table.token = table.token.min(token);
         }
     }
 

@@ -27,23 +27,27 @@ use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::{Census, Parameters};
 use crate::restaurant::tree::{NONE, Paths, Planted, Tree};
 
-/// Tokens: a context of one element, an outcome, and a document.
-const TOKENS: [(u32, u32, u32); 4] = [(3, 0, 0), (3, 0, 1), (3, 1, 1), (4, 0, 1)];
+/// A context, nearest word first; an outcome; a document.
+type Token = (Vec<u32>, u32, u32);
+
+/// Bigrams, and trigrams of which one has no longer context.
+fn tokens(depth: usize) -> Vec<Token> {
+    let context = |words: &[u32]| words[..depth.min(words.len())].to_vec();
+    vec![(context(&[3, 4]), 0, 0), (context(&[3, 4]), 0, 1), (context(&[3, 3]), 1, 1), (context(&[4]), 0, 1)]
+}
+
 const OUTCOMES: f64 = 3.0;
 /// Discounts, strengths and those of coins, by depth; and the priors.
-const A: [f64; 2] = [0.3, 0.6];
-const B: [f64; 2] = [1.3, 0.8];
+const A: [f64; 3] = [0.3, 0.6, 0.5];
+const B: [f64; 3] = [1.3, 0.8, 1.1];
 const GAMMA: f64 = 1.6;
 const ALPHA: [f64; 2] = [0.7, 0.4];
 const STOP: StopPrior = StopPrior { alpha: 1.2, beta: 0.8 };
 /// No word of the toy corpus.
 const BEGIN: u32 = 5;
-/// The root's context.
-const ROOT: u32 = 0;
+struct Corpus<'a>(&'a [Token], usize);
 
-struct Bigrams<'a>(&'a [(u32, u32, u32)]);
-
-impl Paths for Bigrams<'_> {
+impl Paths for Corpus<'_> {
     fn count(&self) -> usize {
         self.0.len()
     }
@@ -51,13 +55,13 @@ impl Paths for Bigrams<'_> {
         5
     }
     fn depth(&self) -> usize {
-        1
+        self.1
     }
     fn outcome(&self, token: usize) -> u32 {
         self.0[token].1
     }
     fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        (depth == 0).then(|| self.0[token].0)
+        self.0[token].0.get(depth).copied()
     }
 }
 
@@ -66,16 +70,20 @@ impl Paths for Bigrams<'_> {
 struct ToyModel {
     form: Form,
     is_infinite: bool,
-    tokens: Vec<(u32, u32, u32)>,
+    depth: usize,
+    tokens: Vec<Token>,
     /// Discounts, strengths and those of coins, by depth.
-    a: [f64; 2],
-    b: [f64; 2],
-    gamma: [f64; 2],
+    a: Vec<f64>,
+    b: Vec<f64>,
+    gamma: Vec<f64>,
 }
 
 impl ToyModel {
-    fn new(form: Form, is_infinite: bool, root_gamma: f64) -> ToyModel {
-        ToyModel { form, is_infinite, tokens: TOKENS.to_vec(), a: A, b: B, gamma: [root_gamma, GAMMA] }
+    fn new(form: Form, depth: usize, is_infinite: bool, upper_gamma: f64) -> ToyModel {
+        let mut gamma = vec![upper_gamma; depth + 1];
+        gamma[depth] = GAMMA;
+        let (a, b) = (A[..=depth].to_vec(), B[..=depth].to_vec());
+        ToyModel { form, is_infinite, depth, tokens: tokens(depth), a, b, gamma }
     }
 }
 
@@ -85,32 +93,32 @@ struct State {
     topics: Vec<u16>,
     orders: Vec<u8>,
     /// (topic, context, outcome): customers, tables, tables that went up (where tables have labels).
-    seats: BTreeMap<(u16, u32, u32), (u32, u32, u32)>,
+    seats: BTreeMap<(u16, Vec<u32>, u32), (u32, u32, u32)>,
     /// (context, side): customers, tables.
-    coins: BTreeMap<(u32, u32), (u32, u32)>,
+    coins: BTreeMap<(Vec<u32>, u32), (u32, u32)>,
     /// Context: stops, passes.
-    visits: BTreeMap<u32, (u32, u32)>,
+    visits: BTreeMap<Vec<u32>, (u32, u32)>,
 }
 
 impl State {
     /// The ways to seat one customer, with their probabilities.
-    fn enter(&self, model: &ToyModel, topic: u16, context: u32, outcome: u32) -> Vec<(f64, State)> {
-        let depth = usize::from(context != ROOT);
-        let key = (topic, context, outcome);
+    fn enter(&self, model: &ToyModel, topic: u16, context: &[u32], outcome: u32) -> Vec<(f64, State)> {
+        let (a, b) = (model.a[context.len()], model.b[context.len()]);
+        let key = (topic, context.to_vec(), outcome);
         let (c, t, up) = self.seats.get(&key).copied().unwrap_or_default();
-        let of_restaurant = self.seats.iter().filter(|(key, _)| (key.0, key.1) == (topic, context));
+        let of_restaurant = self.seats.iter().filter(|(key, _)| key.0 == topic && key.1 == context);
         let (all, tables) =
             of_restaurant.fold((0.0, 0.0), |sum, (_, n)| (sum.0 + f64::from(n.0), sum.1 + f64::from(n.1)));
         let with = |counts| {
             let mut next = self.clone();
-            next.seats.insert(key, counts);
+            next.seats.insert(key.clone(), counts);
             next
         };
         let mut ways = vec![];
         if c > 0 {
-            ways.push(((f64::from(c) - model.a[depth] * f64::from(t)) / (all + model.b[depth]), with((c + 1, t, up))));
+            ways.push(((f64::from(c) - a * f64::from(t)) / (all + b), with((c + 1, t, up))));
         }
-        let opens = (model.b[depth] + model.a[depth] * tables) / (all + model.b[depth]);
+        let opens = (b + a * tables) / (all + b);
         if model.form != Form::Hierarchical || topic == 0 {
             ways.extend(scaled(opens, with((c + 1, t + 1, 0)).go_up(model, topic, context, outcome)));
             return ways;
@@ -124,21 +132,22 @@ impl State {
         ways
     }
 
-    fn go_up(&self, model: &ToyModel, topic: u16, context: u32, outcome: u32) -> Vec<(f64, State)> {
-        match context {
-            ROOT => vec![(1.0 / OUTCOMES, self.clone())],
-            _ => self.enter(model, topic, ROOT, outcome),
+    fn go_up(&self, model: &ToyModel, topic: u16, context: &[u32], outcome: u32) -> Vec<(f64, State)> {
+        match context.split_last() {
+            None => vec![(1.0 / OUTCOMES, self.clone())],
+            Some((_, shorter)) => self.enter(model, topic, shorter, outcome),
         }
     }
 
     /// The ways in which the coin of a context shows a side.
-    fn flip(&self, model: &ToyModel, context: u32, side: u32) -> Vec<(f64, State)> {
-        let gamma = model.gamma[usize::from(context != ROOT)];
-        let (c, t) = self.coins.get(&(context, side)).copied().unwrap_or_default();
+    fn flip(&self, model: &ToyModel, context: &[u32], side: u32) -> Vec<(f64, State)> {
+        let gamma = model.gamma[context.len()];
+        let key = (context.to_vec(), side);
+        let (c, t) = self.coins.get(&key).copied().unwrap_or_default();
         let all: u32 = self.coins.iter().filter(|(key, _)| key.0 == context).map(|(_, counts)| counts.0).sum();
         let with = |counts| {
             let mut next = self.clone();
-            next.coins.insert((context, side), counts);
+            next.coins.insert(key.clone(), counts);
             next
         };
         let mut ways = vec![];
@@ -146,38 +155,47 @@ impl State {
             ways.push((f64::from(c) / (f64::from(all) + gamma), with((c + 1, t))));
         }
         let opens = gamma / (f64::from(all) + gamma);
-        match context {
-            ROOT => ways.push((opens * 0.5, with((c + 1, t + 1)))),
-            _ => ways.extend(scaled(opens, with((c + 1, t + 1)).flip(model, ROOT, side))),
+        match context.split_last() {
+            None => ways.push((opens * 0.5, with((c + 1, t + 1)))),
+            Some((_, shorter)) => ways.extend(scaled(opens, with((c + 1, t + 1)).flip(model, shorter, side))),
         }
         ways
     }
 
+    /// The orders that the next token can have, as the length of its context less than the whole one.
+    fn orders(&self, model: &ToyModel) -> Vec<Option<u8>> {
+        let whole = model.tokens[self.topics.len()].0.len() as u8;
+        if model.is_infinite { (0..=whole).map(Some).collect() } else { vec![None] }
+    }
+
     /// The ways in which the next token, of these topic and order, can come.
     fn token(&self, model: &ToyModel, topic: u16, order: Option<u8>) -> Vec<(f64, State)> {
-        let (context, outcome, _) = model.tokens[self.topics.len()];
+        let (context, outcome, _) = &model.tokens[self.topics.len()];
         let mut state = self.clone();
         state.topics.push(topic);
         let mut p = 1.0;
-        let mut stop = context;
+        let mut stop = context.as_slice();
         if let Some(order) = order {
-            let (stops, passes) = self.visits.get(&ROOT).copied().unwrap_or_default();
-            let stays = StopPrior::probability(&STOP, crate::restaurant::tree::Visits { stops, passes });
-            p = if order == 0 { stays } else { 1.0 - stays };
+            stop = &context[..usize::from(order)];
             state.orders.push(order);
-            if order == 0 {
-                state.visits.insert(ROOT, (stops + 1, passes));
-                stop = ROOT;
-            } else {
-                state.visits.insert(ROOT, (stops, passes + 1));
-                state.visits.entry(context).or_default().0 += 1;
+            for passed in 0..=stop.len() {
+                let (stops, passes) = state.visits.entry(context[..passed].to_vec()).or_default();
+                let visits = crate::restaurant::tree::Visits { stops: *stops, passes: *passes };
+                let stays = if passed < context.len() { STOP.probability(visits) } else { 1.0 };
+                if passed == stop.len() {
+                    p *= stays;
+                    *stops += 1;
+                } else {
+                    p *= 1.0 - stays;
+                    *passes += 1;
+                }
             }
         }
         let flipped = match model.form {
             Form::Switching => state.flip(model, stop, u32::from(topic > 0)),
             _ => vec![(1.0, state)],
         };
-        flipped.into_iter().flat_map(|(q, state)| scaled(p * q, state.enter(model, topic, stop, outcome))).collect()
+        flipped.into_iter().flat_map(|(q, state)| scaled(p * q, state.enter(model, topic, stop, *outcome))).collect()
     }
 }
 
@@ -227,8 +245,7 @@ fn enumerate_together(model: &ToyModel) -> Vec<(State, f64)> {
         let mut next = BTreeMap::new();
         for (state, p) in states {
             for topic in choices(model.form) {
-                let orders = if model.is_infinite { vec![Some(0), Some(1)] } else { vec![None] };
-                for order in orders {
+                for order in state.orders(model) {
                     for (q, state) in state.token(model, topic, order) {
                         *next.entry(state).or_insert(0.0) += p * q;
                     }
@@ -260,10 +277,10 @@ struct Toy {
 
 impl Toy {
     fn new(model: &ToyModel) -> Toy {
-        let ToyModel { form, is_infinite, ref tokens, a, b, gamma } = *model;
-        let corpus = tokens;
+        let ToyModel { form, is_infinite, depth, tokens: corpus, a, b, gamma } = model;
+        let (form, is_infinite, depth) = (*form, *is_infinite, *depth);
         let topics = 2 + usize::from(form.has_global());
-        let Planted { tree, order, leaves } = Tree::plant(&Bigrams(corpus));
+        let Planted { tree, order, leaves } = Tree::plant(&Corpus(corpus, depth));
         let mut leaf_of = vec![0; corpus.len()];
         order.iter().zip(&leaves).for_each(|(&token, &leaf)| leaf_of[token as usize] = leaf);
         let ranks = by_word(&tree);
@@ -282,11 +299,14 @@ impl Toy {
         }
         let mut passing = vec![0; tree.dishes.len()];
         for &leaf in &leaf_of {
-            passing[leaf as usize] += 1;
-            passing[tree.dishes[leaf as usize].parent as usize] += 1;
+            let mut dish = leaf;
+            while dish != NONE {
+                passing[dish as usize] += 1;
+                dish = tree.dishes[dish as usize].parent;
+            }
         }
-        let parameters = Parameters { discounts: a.to_vec(), strengths: b.to_vec() };
-        let coins = Parameters { discounts: vec![0.0; 2], strengths: gamma.to_vec() };
+        let parameters = Parameters { discounts: a.clone(), strengths: b.clone() };
+        let coins = Parameters { discounts: vec![0.0; depth + 1], strengths: gamma.clone() };
         Toy {
             model: model.clone(),
             counts: Counts::new(&tree, form, topics, &passing, is_infinite),
@@ -295,8 +315,8 @@ impl Toy {
             shard,
             tokens,
             leaf_of,
-            token_based: TokenSampler::new(form, topics, 1),
-            table_based: TableSampler::new(form, topics, 1),
+            token_based: TokenSampler::new(form, topics, depth),
+            table_based: TableSampler::new(form, topics, depth),
             rng: generator(1, Purpose::Synth, 0, 0),
             tree,
         }
@@ -316,7 +336,7 @@ impl Toy {
     fn likelihood_ln(&mut self) -> f64 {
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
         let mut sum = seating.root_ln() + seating.orders_ln(BEGIN, |count| 0..count);
-        for depth in 0..2 {
+        for depth in 0..=self.model.depth {
             seating.draw_sums(&mut Census::default(), depth, |count| 0..count, &mut sum, &mut self.rng);
         }
         sum + documents_ln_of(&self.shard, self.all_topics(), &ALPHA)
@@ -331,15 +351,16 @@ impl Toy {
     fn learn(&mut self) {
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
         let (mut census, mut sums) = (Census::default(), vec![]);
-        for depth in 0..2 {
+        for depth in 0..=self.model.depth {
             sums.extend(seating.draw_sums(&mut census, depth, |count| 0..count, &mut 0.0, &mut self.rng));
         }
         self.rules.redraw(sums.into_iter(), &mut self.rng);
     }
 
-    fn context(&self, restaurant: u32) -> u32 {
-        let element = self.tree.elements[restaurant as usize];
-        if element == NONE { ROOT } else { element }
+    fn context(&self, restaurant: u32) -> Vec<u32> {
+        let mut context = vec![];
+        self.tree.context(restaurant, &mut context);
+        context
     }
 
     fn state(&self) -> State {
@@ -377,14 +398,16 @@ impl Toy {
             let mut dish = self.leaf_of[token];
             if let Some(&order) = state.orders.get(token) {
                 self.shard.orders[place] = order;
-                dish = if order == 0 { self.tree.dishes[dish as usize].parent } else { dish };
+                let whole = self.tree.depth_of(dish);
+                dish = (usize::from(order)..whole).fold(dish, |dish, _| self.tree.dishes[dish as usize].parent);
             }
             changes.tokens.push(Change { dish, topic: state.topics[token], customers: 1, ..Change::default() });
         }
         self.shard.recount(self.all_topics(), self.model.form);
         for (number, dish) in (0..).zip(&self.tree.dishes) {
             let place = (self.context(dish.restaurant), self.tree.outcomes[number as usize]);
-            for (key, &(_, tables, ups)) in state.seats.iter().filter(|(key, _)| (key.1, key.2) == place) {
+            for (key, &(_, tables, ups)) in state.seats.iter().filter(|(key, _)| (&key.1, key.2) == (&place.0, place.1))
+            {
                 let change =
                     Change { dish: number, topic: key.0, customers: 0, tables: tables as i32, ups: ups as i32 };
                 changes.tables.push(change);
@@ -407,7 +430,7 @@ type View = fn(&State) -> Vec<u32>;
 const VIEWS: [(&str, View); 4] = [
     ("topics", |state| state.topics.iter().map(|&topic| u32::from(topic)).collect()),
     ("tables", |state| {
-        let at = |depth: bool| state.seats.iter().filter(move |(key, _)| (key.1 != ROOT) == depth);
+        let at = |depth: bool| state.seats.iter().filter(move |(key, _)| !key.1.is_empty() == depth);
         vec![at(false).map(|(_, counts)| counts.1).sum(), at(true).map(|(_, counts)| counts.1).sum()]
     }),
     ("labels", |state| {
@@ -479,12 +502,16 @@ fn chain(model: &ToyModel, sweep: impl Fn(&mut Toy)) -> f64 {
     distance(&exact, &seen)
 }
 
-/// Models for which the samplers are exact. In HIERARCHICAL they are where what a customer throws into a coin does not
-/// change that of the root, on which its later throws depend.
+/// Models of bigrams and trigrams for which the samplers are exact. In HIERARCHICAL they are where what a customer throws into a coin does not
+/// change those of shorter contexts, on which its later throws depend.
 fn exact_models() -> Vec<ToyModel> {
-    let forms = [(Form::Hpytm, 0.9), (Form::Hierarchical, 1e7), (Form::Switching, 0.9)];
-    let model = |(form, root_gamma), is_infinite| ToyModel::new(form, is_infinite, root_gamma);
-    forms.into_iter().flat_map(|form| [model(form, false), model(form, true)]).collect()
+    let mut models = vec![];
+    for (form, upper_gamma) in [(Form::Hpytm, 0.9), (Form::Hierarchical, 1e7), (Form::Switching, 0.9)] {
+        for (depth, is_infinite) in [(1, false), (1, true), (2, false)] {
+            models.push(ToyModel::new(form, depth, is_infinite, upper_gamma));
+        }
+    }
+    models
 }
 
 fn assert_all_below(most: f64, distance: impl Fn(&ToyModel) -> f64) {
@@ -511,7 +538,7 @@ fn the_table_based_sampler_leaves_the_exact_distribution_as_it_is() {
 /// first customers.
 #[test]
 fn coins_that_a_customer_changes_on_its_way_make_little_difference() {
-    let found = chain(&ToyModel::new(Form::Hierarchical, false, 0.9), sweep_both);
+    let found = chain(&ToyModel::new(Form::Hierarchical, 1, false, 0.9), sweep_both);
     assert!((0.01..0.06).contains(&found), "{found} from the exact distribution");
 }
 
@@ -527,12 +554,13 @@ fn the_likelihood_is_that_of_enumeration() {
     }
 }
 
-/// Hyperparameters, tokens and a state, drawn from the model. Contexts and documents are as in the toy corpus.
-fn draw_together(form: Form, is_infinite: bool, rng: &mut Generator) -> (ToyModel, State) {
-    let mut model = ToyModel::new(form, is_infinite, 1.0);
-    model.a = [0; 2].map(|_| unit(rng).clamp(1e-6, 1.0 - 1e-6));
-    model.b = [0; 2].map(|_| gamma(1.0, rng).max(1e-6));
-    model.gamma = [0; 2].map(|_| gamma(1.0, rng).max(1e-6));
+/// Hyperparameters, tokens and a state, drawn from the model. Contexts and documents are as in the toy corpus, three times.
+fn draw_together(form: Form, depth: usize, is_infinite: bool, rng: &mut Generator) -> (ToyModel, State) {
+    let mut model = ToyModel::new(form, depth, is_infinite, 1.0);
+    model.tokens = [0; 3].map(|_| model.tokens.clone()).concat();
+    model.a.iter_mut().for_each(|a| *a = unit(rng).clamp(1e-6, 1.0 - 1e-6));
+    model.b.iter_mut().for_each(|b| *b = gamma(1.0, rng).max(1e-6));
+    model.gamma.iter_mut().for_each(|strength| *strength = gamma(1.0, rng).max(1e-6));
     let mut state = State::default();
     let first = u16::from(form.has_global());
     for token in 0..model.tokens.len() {
@@ -544,8 +572,7 @@ fn draw_together(form: Form, is_infinite: bool, rng: &mut Generator) -> (ToyMode
             let p = if topic < first { 1.0 } else { libm::exp(documents_ln(&model, &topics) - before) };
             for outcome in 0..OUTCOMES as u32 {
                 model.tokens[token].1 = outcome;
-                let orders = if is_infinite { vec![Some(0), Some(1)] } else { vec![None] };
-                for order in orders {
+                for order in state.orders(&model) {
                     let seated = state.token(&model, topic, order);
                     ways.extend(scaled(p, seated).map(|(p, state)| (p, outcome, state)));
                 }
@@ -571,13 +598,14 @@ fn figures(toy: &Toy) -> Vec<f64> {
         state
             .seats
             .iter()
-            .filter(move |(key, _)| (key.1 == ROOT) == is_root)
+            .filter(move |(key, _)| key.1.is_empty() == is_root)
             .map(|(_, counts)| f64::from(counts.1))
             .sum()
     };
     let share = |strength: f64| strength / (1.0 + strength);
     let (own, coins) = (&toy.rules.parameters, &toy.rules.coins.parameters);
-    let mut figures = vec![tables(true), tables(false)];
+    let global = state.topics.iter().filter(|topic| **topic == 0).count() as f64;
+    let mut figures = vec![tables(true), tables(false), global];
     figures.extend(own.discounts.iter().chain(own.strengths.iter()).map(|&x| if x < 1.0 { x } else { 2.0 - 1.0 / x }));
     figures.extend(coins.strengths.iter().map(|&gamma| share(gamma)));
     figures.push(f64::from(u32::from(state.topics[1] == state.topics[2])));
@@ -589,11 +617,11 @@ fn figures(toy: &Toy) -> Vec<f64> {
 }
 
 /// By how many standard errors each figure has moved, drawn from the model and then swept over; the most of all.
-fn geweke(form: Form, is_infinite: bool, draws: u32) -> f64 {
-    let mut rng = generator(5, Purpose::Synth, form as u64, u64::from(is_infinite));
+fn geweke(form: Form, depth: usize, is_infinite: bool, draws: u32) -> f64 {
+    let mut rng = generator(5, Purpose::Synth, form as u64, depth as u64 * 2 + u64::from(is_infinite));
     let (mut sum, mut squares) = (vec![], vec![]);
     for draw in 0..draws {
-        let (model, state) = draw_together(form, is_infinite, &mut rng);
+        let (model, state) = draw_together(form, depth, is_infinite, &mut rng);
         let mut toy = Toy::new(&model);
         toy.rng = generator(6, Purpose::Synth, u64::from(draw), 0);
         toy.set(&state);
@@ -610,16 +638,16 @@ fn geweke(form: Form, is_infinite: bool, draws: u32) -> f64 {
     }
     let scores: Vec<f64> =
         sum.iter().zip(&squares).map(|(sum, squares): (&f64, &f64)| sum / squares.sqrt().max(1e-9)).collect();
-    eprintln!("{form:?} {is_infinite}: {scores:.2?}");
+    eprintln!("{form:?} {depth} {is_infinite}: {scores:.2?}");
     scores.iter().fold(0.0, |most, score| most.max(score.abs()))
 }
 
 #[test]
 fn what_is_drawn_from_a_model_stays_so_under_its_sampler() {
     for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
-        for is_infinite in [false, true] {
-            let found = geweke(form, is_infinite, 8_000);
-            assert!(found < 4.0, "{form:?} {is_infinite}: moved by {found} standard errors");
+        for (depth, is_infinite) in [(1, false), (1, true)] {
+            let found = geweke(form, depth, is_infinite, 4_000);
+            assert!(found < 4.0, "{form:?} {depth} {is_infinite}: moved by {found} standard errors");
         }
     }
 }
