@@ -2,7 +2,8 @@
 //!
 //! The system's mathematical library chooses its instructions by processor (with or without fused multiply-add), and its
 //! last bits with them: enough to let two hosts of one job drift apart. Everything here rests on the crate `libm`, which
-//! computes in software, and on sums in a fixed order.
+//! computes in software, on polynomials of our own where many numbers are due at once ([`power`]), and on sums in a fixed
+//! order.
 
 pub mod draws;
 pub mod lanes;

@@ -5,10 +5,10 @@
 //! p log2 x = n + f,  n whole, |f| <= 1/2               2^f = E(f),              E of degree 6, within 1.9e-9 of it
 //! ```
 //!
-//! Both polynomials have the smallest relative error of their degree (Remez). What would cost accuracy is p e, which may be
-//! large where f is small: p is held as a sum of two numbers of which the first has 11 bits, so that its product with e is
-//! exact. The result is within 1e-6 of the true one, relatively, for all normal x and results; smaller results than
-//! 2^-126 become 2^-126.
+//! Both polynomials have the smallest relative error of their degree (Remez). What would cost accuracy is p e, which
+//! may be large where f is small: p is held as a sum of two numbers of which the first has 11 bits, so that its product
+//! with e is exact. The result is within 1e-6 of the true one, relatively, for all normal x and results; smaller
+//! results than 2^-126 become 2^-126.
 //!
 //! Cost: about 40 instructions for 16 numbers with wide registers.
 
@@ -70,11 +70,12 @@ impl Power {
         let t = f32::from_bits((bits - (exponent << 23)) as u32) - 1.0;
         let fraction = t * polynomial(&LOG2, t);
         let exponent = exponent as f32;
-        let nearest = self.whole * (exponent + fraction);
-        let nearest = nearest.clamp(-126.0, 127.0);
-        let n = (nearest + ROUNDING) - ROUNDING;
+        let rounded = (self.whole * (exponent + fraction)).clamp(-126.0, 127.0) + ROUNDING;
+        let n = rounded - ROUNDING;
         let f = (self.high * exponent - n) + (self.low * exponent + self.whole * fraction);
-        let scale = f32::from_bits((((n as i32) + 127) << 23) as u32);
+        // The whole number is in the last bits of the sum: a conversion would look at each lane for what it cannot
+        // hold.
+        let scale = f32::from_bits(((rounded.to_bits() as i32 - ROUNDING.to_bits() as i32 + 127) << 23) as u32);
         polynomial(&EXP2, f) * scale
     }
 }

@@ -94,12 +94,18 @@ impl LineChart {
 }
 
 /// A line over sweeps, from 0 on; nothing where there are fewer than two points.
-pub fn over_sweeps(title: &str, colour: usize, mut points: Vec<(f64, f64)>) -> String {
+pub fn over_sweeps(title: &str, colour: usize, points: Vec<(f64, f64)>) -> String {
+    over("sweep", title, colour, points)
+}
+
+/// The same over anything else; `unit` is what one of it is called.
+pub fn over(unit: &str, title: &str, colour: usize, mut points: Vec<(f64, f64)>) -> String {
     let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else { return String::new() };
     if first >= last {
         return String::new();
     }
-    let tip: Vec<String> = points.iter().map(|(sweep, value)| format!("sweep {sweep}: {value:.3}")).collect();
+    let tip: Vec<String> =
+        points.iter().map(|(x, value)| format!("{unit} {}: {value:.3}", (10.0 * x).round() / 10.0)).collect();
     // The first sweeps may be far off: the axis is that of what comes after.
     points.retain(|p| p.0 > last / 20.0 || p.0 == last);
     let (low, high) = points.iter().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(p.1), h.max(p.1)));
@@ -109,7 +115,7 @@ pub fn over_sweeps(title: &str, colour: usize, mut points: Vec<(f64, f64)>) -> S
         title: title.to_string(),
         x: (0.0, last),
         y: (from, to.max(from + step)),
-        x_ticks: vec![0.0, (last / 2.0).round(), last],
+        x_ticks: vec![0.0, (last / 2.0).round(), last.floor()],
         y_ticks: (0..=((to - from) / step).round() as u32).map(|i| from + f64::from(i) * step).collect(),
         mark: None,
         lines: vec![Line { name: title.to_string(), colour, dotted: false, points, tip: tip.join("\n") }],

@@ -102,7 +102,7 @@ fn threads_and_processes_give_the_same_topic_ngrams() {
 
 #[test]
 fn killed_at_any_moment_and_resumed_by_others_the_topic_ngrams_are_the_same() {
-    for model in [HIERARCHICAL, INFINITE, RESCALING] {
+    for model in [HPYTM, HIERARCHICAL, SWITCHING, INFINITE, RESCALING] {
         let folder = folder();
         write(folder.path(), "corpus.txt", corpus(150, 20));
         let sampler = "[sampler]\nsweeps = 120\n[evaluation]\nevery = 30\nparticles = 2\n[checkpoint]\nevery = 5\n";
@@ -129,5 +129,17 @@ fn killed_at_any_moment_and_resumed_by_others_the_topic_ngrams_are_the_same() {
         let (code, stderr) = end(child);
         assert_eq!(code, 0, "{stderr}");
         assert_eq!(result(&whole), result(&out), "{model}: killed {kills} times");
+    }
+}
+
+#[test]
+fn settings_of_rescaling_are_checked() {
+    let folder = folder();
+    write(folder.path(), "corpus.txt", corpus(9, 2));
+    let job = job(folder.path(), RESCALING, "[sampler]\nsweeps = 2\n");
+    for (setting, expected) in [("model.weight=2.5", "between 0"), ("sampler.ngram_sweeps=0", "at least once")] {
+        let (code, stderr) = end(start(&job, &folder.path().join("out"), &["--set", setting]));
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(expected), "{stderr}");
     }
 }

@@ -9,11 +9,12 @@ use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
+use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
 use crate::lm::text::Symbols;
-use crate::report::line_chart::over_sweeps;
+use crate::report::line_chart::{over, over_sweeps};
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
 use crate::topics::collection::{Catalogue, collect, each_document};
@@ -37,8 +38,8 @@ struct Evaluated {
 struct Trained {
     end: End,
     evaluated: Vec<Evaluated>,
-    /// ln p(w, z, seating) per token, of the last sweep.
-    log_likelihood: Option<f64>,
+    /// -ln p(w, z, seating) per token by seconds of training; empty of RESCALING.
+    descent: Vec<(f64, f64)>,
     rounds: Round,
     tokens: [u64; 3],
     vocabulary: usize,
@@ -66,7 +67,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;
     record.folder.write("report/summary.json", summary(plan, &trained).as_bytes())?;
     record.folder.write("report/index.html", page(&session.title, plan, &trained).as_bytes())?;
-    record.done(seconds, None)?;
+    record.done(seconds, Some(plan.files.iter().map(|path| InputRecord::of_file(path)).collect()))?;
     for (file, problem) in &trained.catalogue.problems {
         let path = plan.files[*file as usize].display().to_string();
         say!("{}", Diagnostic { path, problem: problem.clone() });
@@ -102,7 +103,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let training_tokens = words(&collection.share.training);
     let is_mine = move |shard: u32| shard % peers == index;
     let is_rescaling = plan.model.model == ModelType::Rescaling;
-    let (mut evaluated, mut rounds, mut log_likelihood) = (vec![], Round::default(), None);
+    let (mut evaluated, mut rounds, mut descent) = (vec![], Round::default(), vec![]);
     let mut tell = |round: &Round| {
         watcher.at(round.sweep);
         let found = round.snapshot.last_chunk().map(|&[nodes, bytes]| Evaluated {
@@ -125,9 +126,11 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             watcher.tell(round, &line);
         }
         evaluated.extend(found);
-        let per_token = round.statistics.first().map(|sum| sum / training_tokens as f64);
-        log_likelihood = per_token.filter(|_| !is_rescaling).or(log_likelihood);
         add(&mut rounds, round);
+        if let Some(sum) = round.statistics.first().filter(|_| !is_rescaling) {
+            let seconds = rounds.sweep_seconds + rounds.sync_seconds + rounds.learn_seconds;
+            descent.push((seconds, -sum / training_tokens as f64));
+        }
     };
     let (schedule, control, share) = (&plan.schedule, &watcher.control, collection.share);
     let (model, end) = if is_rescaling {
@@ -142,7 +145,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     Ok(is_leader.then(|| Trained {
         end,
         evaluated,
-        log_likelihood,
+        descent,
         rounds,
         tokens: [training_tokens, collection.test_tokens, collection.test_unknown],
         vocabulary,
@@ -199,7 +202,9 @@ fn page(title: &str, plan: &Plan, trained: &Trained) -> String {
         thousands(trained.tokens[2]),
         mean.map_or(0, |(_, samples)| samples)
     );
-    let chart = format!("<div class=\"panels wide\">\n{}</div>\n", over_sweeps("test perplexity by sweep", 0, points));
+    let charts = over_sweeps("test perplexity by sweep", 0, points)
+        + &over("second", "negative log-likelihood per token by seconds of training", 1, trained.descent.clone());
+    let chart = format!("<div class=\"panels wide\">\n{charts}</div>\n");
     let table = details("As a table", &perplexity_table(trained).to_html());
     page.section("quality", "Test perplexity", &(cards(&counts) + &paragraph(&what) + &chart + &table));
     page.to_html()
@@ -225,7 +230,7 @@ fn summary(plan: &Plan, trained: &Trained) -> String {
         "nodes": trained.evaluated.last().map(|e| e.nodes),
         "bytes_per_node": trained.evaluated.last().map(|e| e.bytes as f64 / e.nodes.max(1) as f64),
         "prediction_seconds": trained.evaluated.last().map(|e| e.seconds),
-        "log_likelihood": trained.log_likelihood,
+        "log_likelihood": trained.descent.last().map(|(_, negative)| -negative),
         "sweeps": plan.schedule.sweeps,
         "tokens_per_second": rounds.tokens as f64 / (rounds.sweep_seconds + rounds.sync_seconds).max(1e-9),
         "sweep_seconds_per_sweep": per_sweep(rounds.sweep_seconds),

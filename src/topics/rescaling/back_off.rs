@@ -1,12 +1,14 @@
-//! The HPYLM as prediction needs it: p(w | h) = s_h(w) + q_h p(w | h'), and what is left of that sum when every word has a
-//! factor.
+//! The HPYLM as prediction needs it: p(w | h) = s_h(w) + q_h p(w | h'), and what is left of that sum when every word
+//! has a factor.
 //!
-//! s_h(w) = (c - a t) / (C + b) and q_h = (b + a T) / (C + b), for a dish with c customers at t tables in a restaurant with C
-//! and T (Noji et al. 2013, eq. 2); a restaurant without customers hands its parent's distribution on.
+//! s_h(w) = (c - a t) / (C + b) and q_h = (b + a T) / (C + b), for a dish with c customers at t tables in a restaurant
+//! with C and T (Noji et al. 2013, eq. 2); a restaurant without customers hands its parent's distribution on. Where the
+//! order is infinite, p(w | h) is the mean of these over the lengths of contexts, by p(n | h).
 
 use crate::math::lanes::{Block, LANES, blocks};
-use crate::restaurant::seating::Path;
-use crate::restaurant::tree::Tree;
+use crate::restaurant::order::StopPrior;
+use crate::restaurant::seating::{DEEPEST, Path};
+use crate::restaurant::tree::{Tree, Visits};
 use crate::topics::ngram::model::NgramModel;
 use crate::topics::ngram::seats::Slot;
 
@@ -17,6 +19,8 @@ pub struct BackOff<'a> {
     shares: Vec<f32>,
     /// p(w) at the root, by outcome.
     root: Vec<Block<f32>>,
+    /// Where the order is infinite.
+    stop: Option<(StopPrior, &'a [Visits])>,
 }
 
 impl BackOff<'_> {
@@ -44,7 +48,8 @@ impl BackOff<'_> {
             let outcome = tree.outcomes[dish as usize] as usize;
             root[outcome / LANES].0[outcome % LANES] += seats[dish as usize];
         }
-        BackOff { tree, seats, shares, root }
+        let stop = model.setup().order.stop().map(|stop| (stop, counts.visits.as_slice()));
+        BackOff { tree, seats, shares, root, stop }
     }
 
     /// p(w) at the root.
@@ -56,14 +61,21 @@ impl BackOff<'_> {
     pub fn probability(&self, leaf: u32, factors: &[Block<f32>], sum: f64, path: &mut Path) -> f64 {
         path.find(self.tree, leaf);
         let word = self.tree.outcomes[leaf as usize];
-        let mut probability = f64::from(at(&self.root, word));
-        let mut sum = sum;
+        let mut orders = [0.0; DEEPEST + 1];
+        match &self.stop {
+            Some((stop, visits)) => stop.orders(visits, path, &mut orders),
+            None => orders[path.depth()] = 1.0,
+        }
+        let (mut probability, mut sum) = (f64::from(at(&self.root, word)), sum);
+        let mut means = [orders[0] * probability, orders[0] * sum];
         for depth in 1..=path.depth() {
             let share = f64::from(self.shares[path.restaurant(depth) as usize]);
             probability = f64::from(self.seats[path.dish(depth) as usize]) + share * probability;
             sum = self.seats_sum(path.restaurant(depth), factors) + share * sum;
+            means[0] += orders[depth] * probability;
+            means[1] += orders[depth] * sum;
         }
-        f64::from(at(factors, word)) * probability / sum
+        f64::from(at(factors, word)) * means[0] / means[1]
     }
 
     /// The sum of r_w s_h(w) over the dishes of a restaurant, in four parts that need not wait for each other.

@@ -13,6 +13,7 @@ use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Control, Model, Schedule, train};
 use crate::lm::job::Order;
 use crate::lm::text::Symbols;
+use crate::restaurant::order::StopPrior;
 use crate::restaurant::tree::{NONE, Tree};
 use crate::topics::collection::Share;
 use crate::topics::job::{EvaluationSettings, ModelSettings, ModelType};
@@ -59,12 +60,15 @@ fn settings(topics: usize, weight: f64) -> ModelSettings {
     ModelSettings { model: ModelType::Rescaling, topics, weight, ..ModelSettings::default() }
 }
 
-fn setup(seed: u64, topics: usize) -> Setup {
+const TRIGRAMS: Order = Order::Fixed(3);
+const INFINITE: Order = Order::Infinite { longest: 4, stop: StopPrior { alpha: 1.0, beta: 1.0 } };
+
+fn setup(seed: u64, order: Order, topics: usize) -> Setup {
     Setup {
         seed,
         form: Form::Hpytm,
         topics,
-        order: Order::Fixed(3),
+        order,
         tables: false,
         strength: 5.0,
         learn_alpha: true,
@@ -90,21 +94,37 @@ fn trained<M: Model + Send + 'static>(sweeps: u64, model: impl Fn() -> M + Send 
     Cluster::local(1).run(|| [0; 32], program).map_err(|e| e.to_string()).expect("it runs").remove(0)
 }
 
-fn rescaling(seed: u64, topics: usize, weight: f64, sweeps: u64, before_ngrams: u64) -> Rescaling {
+fn rescaling(seed: u64, order: Order, topics: usize, weight: f64, sweeps: u64, before_ngrams: u64) -> Rescaling {
     trained(sweeps, move || {
         let settings = settings(topics, weight);
-        Rescaling::new(&settings, setup(seed, topics), before_ngrams, SYMBOLS, share(seed), |_| true)
+        Rescaling::new(&settings, setup(seed, order, topics), before_ngrams, SYMBOLS, share(seed), |_| true)
     })
 }
 
-/// p(w | h) of every word, by the definition, in the restaurant of a whole context.
+/// p(w | h) of every word where `restaurant` is that of the whole context, by the definition.
 fn distribution(model: &NgramModel, restaurant: u32) -> Vec<f64> {
+    let Some(stop) = model.setup().order.stop() else { return of_restaurant(model, restaurant) };
+    let mut contexts = vec![restaurant];
+    while model.tree().parent_of(contexts[contexts.len() - 1]) != NONE {
+        contexts.push(model.tree().parent_of(contexts[contexts.len() - 1]));
+    }
+    let (mut sum, mut left) = (vec![0.0; SYMBOLS.outcomes() as usize], 1.0);
+    for &context in contexts.iter().rev() {
+        let stops = if context == restaurant { 1.0 } else { stop.probability(model.counts().visits[context as usize]) };
+        sum.iter_mut().zip(of_restaurant(model, context)).for_each(|(sum, p)| *sum += left * stops * p);
+        left *= 1.0 - stops;
+    }
+    sum
+}
+
+/// The distribution of one restaurant.
+fn of_restaurant(model: &NgramModel, restaurant: u32) -> Vec<f64> {
     let (tree, counts, parameters): (&Tree, _, _) = (model.tree(), model.counts(), model.hyperparameters().parameters);
     let parent = tree.parent_of(restaurant);
     let outcomes = SYMBOLS.outcomes() as usize;
     let below = match parent {
         NONE => vec![1.0 / outcomes as f64; outcomes],
-        parent => distribution(model, parent),
+        parent => of_restaurant(model, parent),
     };
     let depth = tree.depth_of(tree.dishes_of(restaurant).start);
     let (a, b) = (parameters.discounts[depth], parameters.strengths[depth]);
@@ -152,8 +172,8 @@ fn twin(model: &Rescaling, weight: f64, leaves: &[u32], method: LeftToRight, see
 
 #[test]
 fn probabilities_are_those_of_the_definition() {
-    for (seed, weight) in [(1, 0.7), (2, 1.3), (3, 0.2)] {
-        let model = rescaling(seed, 5, weight, 12, 4);
+    for (seed, order, weight) in [(1, TRIGRAMS, 0.7), (2, TRIGRAMS, 1.3), (3, INFINITE, 0.2), (4, INFINITE, 0.7)] {
+        let model = rescaling(seed, order, 5, weight, 12, 4);
         let method = LeftToRight { particles: 3, resample: 10 };
         let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), model.ngrams(), weight, method);
         let mut tokens = 0;
@@ -179,7 +199,7 @@ fn probabilities_are_those_of_the_definition() {
 #[test]
 fn every_distribution_sums_to_one() {
     // The same tokens, each with every word in its place: what all of them come to is 1, however the sum was split.
-    let model = rescaling(4, 6, 0.7, 10, 2);
+    let model = rescaling(4, INFINITE, 6, 0.7, 10, 2);
     let method = LeftToRight { particles: 2, resample: 10 };
     let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), model.ngrams(), 0.7, method);
     let tree = model.ngrams().tree();
@@ -222,10 +242,10 @@ fn every_distribution_sums_to_one() {
 
 #[test]
 fn without_topics_or_weight_it_is_the_ngram_model() {
-    for (topics, weight) in [(1, 0.7), (5, 0.0)] {
-        let mut model = rescaling(5, topics, weight, 8, 3);
-        let mut alone = trained(5, || {
-            NgramModel::new(setup(5 ^ super::model::NGRAM_SEED, 1).of_one_topic(), SYMBOLS, share(5), |_| true)
+    for (order, topics, weight) in [(TRIGRAMS, 1, 0.7), (TRIGRAMS, 5, 0.0), (INFINITE, 1, 0.7)] {
+        let mut model = rescaling(5, order, topics, weight, 8, 3);
+        let mut alone = trained(5, move || {
+            NgramModel::new(setup(5 ^ super::model::NGRAM_SEED, order, 1).of_one_topic(), SYMBOLS, share(5), |_| true)
         });
         for shard in 0..SHARDS {
             let (found, expected) = (model.evaluate(shard, 8), alone.evaluate(shard, 5));
@@ -237,12 +257,12 @@ fn without_topics_or_weight_it_is_the_ngram_model() {
 
 #[test]
 fn each_model_is_as_if_it_were_alone() {
-    let both = rescaling(6, 5, 0.7, 9, 4);
+    let both = rescaling(6, TRIGRAMS, 5, 0.7, 9, 4);
     let lda = trained(9, || Lda::new(6, &settings(5, 0.7), &EVALUATION, SYMBOLS.outcomes() as usize, share(6), true));
     assert_eq!(both.lda().counts(), lda.counts());
     assert_eq!(both.lda().prior(), lda.prior());
     let ngrams = trained(5, || {
-        NgramModel::new(setup(6 ^ super::model::NGRAM_SEED, 1).of_one_topic(), SYMBOLS, share(6), |_| true)
+        NgramModel::new(setup(6 ^ super::model::NGRAM_SEED, TRIGRAMS, 1).of_one_topic(), SYMBOLS, share(6), |_| true)
     });
     for dish in 0..ngrams.tree().dishes.len() as u32 {
         assert_eq!(both.ngrams().counts().dishes.get(dish, 0), ngrams.counts().dishes.get(dish, 0));
