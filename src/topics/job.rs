@@ -132,15 +132,17 @@ impl ModelSettings {
 pub struct SamplerSettings {
     pub sweeps: u64,
     pub sync_every: u64,
-    /// Whether the table-based sampler follows the token-based one in every sweep, in models of n-grams.
+    /// Whether the table-based sampler is used too, in models of n-grams, and in every how many sweeps it follows the
+    /// token-based one.
     pub tables: bool,
+    pub tables_every: u64,
     /// How many of the sweeps, the last ones, also pass over the n-gram model that topics rescale.
     pub ngram_sweeps: u64,
 }
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 200, sync_every: 1, tables: true, ngram_sweeps: 100 }
+        SamplerSettings { sweeps: 200, sync_every: 1, tables: true, tables_every: 1, ngram_sweeps: 100 }
     }
 }
 
@@ -189,8 +191,8 @@ pub struct Plan {
     pub min_count: u64,
     pub model: ModelSettings,
     pub order: Order,
-    /// Whether blocks of tables move, in models of n-grams.
-    pub tables: bool,
+    /// In every how many sweeps blocks of tables move, in models of n-grams; 0: in none.
+    pub tables_every: u64,
     pub evaluation: EvaluationSettings,
     pub schedule: Schedule,
     /// Sweeps before the first one of the n-gram model that topics rescale.
@@ -213,6 +215,10 @@ impl TopicsJob {
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
         require(self.shards > 0, "shards is 0; it has to be at least 1")?;
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
+        require(
+            self.sampler.tables_every > 0,
+            "sampler.tables_every is 0; without the table-based sampler, tables = false",
+        )?;
         let order = Order::parse(&self.model.order, self.model.max_order, self.model.stop_prior).map_err(refuse)?;
         require(
             self.model.stop_prior.iter().all(|&value| value > 0.0 && value.is_finite()),
@@ -247,7 +253,7 @@ impl TopicsJob {
             min_count,
             model: self.model.clone(),
             order,
-            tables: self.sampler.tables,
+            tables_every: if self.sampler.tables { self.sampler.tables_every } else { 0 },
             evaluation: self.evaluation,
             schedule: Schedule {
                 shards: self.shards,
@@ -296,7 +302,7 @@ impl Plan {
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let settings = (env!("CARGO_PKG_VERSION"), self.seed, &self.test, &self.format, &self.encoding);
-        let sampler = (self.tables, self.before_ngrams, self.schedule.shards, self.schedule.sync_every);
+        let sampler = (self.tables_every, self.before_ngrams, self.schedule.shards, self.schedule.sync_every);
         let model = (&self.tokenisation, self.min_count, &self.model, sampler);
         hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
         for path in &self.files {

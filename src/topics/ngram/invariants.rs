@@ -27,7 +27,7 @@ fn model(form: Form, order: Order, length: u32, tables: bool) -> NgramModel {
         form,
         topics: 3,
         order,
-        tables,
+        tables_every: u64::from(tables),
         strength: 1.0,
         learn_alpha: true,
         evaluation: EvaluationSettings::default(),

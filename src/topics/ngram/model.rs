@@ -36,8 +36,8 @@ pub struct Setup {
     /// Topics of documents, without a global one.
     pub topics: usize,
     pub order: Order,
-    /// Whether the table-based sampler follows the token-based one in every sweep.
-    pub tables: bool,
+    /// In every how many sweeps the table-based sampler follows the token-based one; 0: in none.
+    pub tables_every: u64,
     /// Sum of the document prior alpha, at first, and whether it is learned.
     pub strength: f64,
     pub learn_alpha: bool,
@@ -52,7 +52,7 @@ impl Setup {
             form: plan.model.form(),
             topics: plan.model.topics,
             order: plan.order,
-            tables: plan.tables,
+            tables_every: plan.tables_every,
             strength: plan.model.strength,
             learn_alpha: plan.model.learn_alpha,
             evaluation: plan.evaluation,
@@ -62,7 +62,7 @@ impl Setup {
 
     /// The same for one n-gram model without topics: an HPYLM.
     pub fn of_one_topic(self) -> Setup {
-        Setup { form: Form::Hpytm, topics: 1, tables: false, learn_alpha: false, ..self }
+        Setup { form: Form::Hpytm, topics: 1, tables_every: 0, learn_alpha: false, ..self }
     }
 
     /// Topics, and the global one where there is one.
@@ -218,7 +218,7 @@ impl NgramModel {
             let purpose = if is_new { Purpose::Initial } else { Purpose::Sweep };
             let mut rng = generator(self.setup.seed, purpose, u64::from(number), sweep);
             self.token_based.sweep(&mut seating, &mut shard, &alpha, is_new, &mut changed, &mut rng);
-            if self.setup.tables && !is_new {
+            if !is_new && self.setup.tables_every > 0 && sweep % self.setup.tables_every == 0 {
                 self.table_based.sweep(&mut seating, &mut shard, &alpha, &mut changed, &mut rng);
             }
         }

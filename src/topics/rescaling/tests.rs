@@ -69,7 +69,7 @@ fn setup(seed: u64, order: Order, topics: usize) -> Setup {
         form: Form::Hpytm,
         topics,
         order,
-        tables: false,
+        tables_every: 0,
         strength: 5.0,
         learn_alpha: true,
         evaluation: EVALUATION,
