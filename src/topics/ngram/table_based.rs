@@ -51,8 +51,12 @@ use crate::restaurant::tree::{NONE, Tree};
 /// A customer that is a token has this bit beside the token's number; others are tables.
 const TOKEN: u32 = 1 << 31;
 
-/// So many factors may be multiplied before the weights are scaled: none is below 1e-8.
+/// So many factors may be multiplied before the weights are scaled: none is below 1e-8 or above 1e8.
 const BETWEEN_SCALES: u32 = 12;
+
+/// What a weight is scaled by where it is smaller than one over its root, or larger than that.
+const SCALE: f64 = f64::from_bits((1023 + 465) << 52);
+const SCALE_ROOT: f64 = 1e140;
 
 /// How often a block may go from or to topic 0, in SWITCHING.
 const TURNS: f64 = 0.5;
@@ -118,8 +122,18 @@ pub struct TableSampler {
     waiting: Vec<Vec<Customer>>,
     block: Block,
     seats: Seats,
-    weights: Vec<f64>,
+    weights: Weights,
     alpha: Vec<f64>,
+}
+
+/// Weights of topics, each with an exponent of its own: those of large blocks differ by thousands of digits on the way, and
+/// which is the largest is known at the end only.
+struct Weights {
+    values: Vec<f64>,
+    /// Powers of [`SCALE`].
+    exponents: Vec<i32>,
+    /// Multiplied since the last look at exponents.
+    factors: u32,
 }
 
 /// Buffers of seating.
@@ -141,7 +155,7 @@ impl TableSampler {
             waiting: vec![vec![]; depth + 1],
             block: Block::default(),
             seats: Seats::default(),
-            weights: vec![0.0; topics],
+            weights: Weights { values: vec![0.0; topics], exponents: vec![0; topics], factors: 0 },
             alpha: vec![],
         }
     }
@@ -406,7 +420,7 @@ fn move_block(
         sampler.block.lift_coins(seating, old > 0, rng);
     }
     sampler.weigh(seating, shard, strength, old, depth);
-    let mut new = choose(&sampler.weights, rng);
+    let mut new = choose(sampler.weights.finish(), rng);
     if tries_turn && !sampler.block.lay_coins(seating, old > 0, new > 0, rng) {
         new = old;
     }
@@ -527,14 +541,13 @@ impl TableSampler {
     fn weigh(&mut self, seating: &Seating<'_>, shard: &ShardTokens, strength: f64, old: usize, depth: usize) {
         let rules = &seating.rules;
         let weights = &mut self.weights;
-        weigh_customer(&self.descent, rules, depth, weights);
+        weigh_customer(&self.descent, rules, depth, weights.start());
         let is_switching = rules.form == Form::Switching;
         if rules.form.has_global() && self.block.odds.is_empty() {
-            weights[0] = 0.0; // out of the question from the start, so that nothing is measured against it
+            weights.values[0] = 0.0; // out of the question from the start, so that nothing is measured against it
         }
-        let mut factors = 0;
         for node in &self.block.nodes {
-            weigh_restaurant(seating, node, old, weights, &mut factors);
+            weigh_restaurant(seating, node, old, weights);
         }
         let has_topic = old > 0 || !rules.form.has_global();
         let mut odds = self.block.odds.iter();
@@ -545,16 +558,17 @@ impl TableSampler {
             let others = f64::from(shard.with_topic[document] - own as u32) + strength;
             for token in 0..tokens.len() {
                 let more = token as f64;
-                let (whole, global, of_old) = (1.0 / (others + more), weights[0], weights[old]);
-                for ((weight, &count), alpha) in weights.iter_mut().zip(in_document).zip(&self.alpha) {
+                let values = &mut weights.values;
+                let (whole, global, of_old) = (1.0 / (others + more), values[0], values[old]);
+                for ((weight, &count), alpha) in values.iter_mut().zip(in_document).zip(&self.alpha) {
                     *weight *= (f64::from(count) + alpha + more) * whole;
                 }
                 let in_old = f64::from(in_document[old] - tokens.len() as u32);
-                weights[old] = of_old * (in_old + self.alpha[old] + more) * whole;
+                values[old] = of_old * (in_old + self.alpha[old] + more) * whole;
                 if is_switching {
-                    weights[0] = odds.next().map_or(0.0, |odds| global * odds);
+                    values[0] = odds.next().map_or(0.0, |odds| global * odds);
                 }
-                rescale(weights, &mut factors);
+                weights.multiplied();
             }
         }
     }
@@ -579,7 +593,7 @@ fn weigh_customer(descent: &Descent, rules: &Rules, depth: usize, weights: &mut 
 /// What a restaurant with tables of the block says to every topic (eq. 12), relative to one that nobody is in; the block is
 /// counted in `old`, and taken out here.
 #[inline(always)]
-fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mut [f64], factors: &mut u32) {
+fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mut Weights) {
     let Seating { tree, counts, rules } = seating;
     let depth = tree.depth_of(node.dish);
     let (a, b) = (rules.parameters.discounts[depth], rules.parameters.strengths[depth]);
@@ -595,60 +609,92 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
     let with = |slot: &Slot| (f64::from(slot.customers), f64::from(slot.tables));
     let without = |slot: &Slot| (f64::from(slot.customers - node.customers), f64::from(slot.tables - node.tables));
     if node.customers == 1 {
-        let mut of_old = weights[old];
+        let values = &mut weights.values;
+        let mut of_old = values[old];
         for room in rooms {
             let topic = seats.topic(room);
-            weights[topic] *= f64::from(seats.weights[room].share);
+            values[topic] *= f64::from(seats.weights[room].share);
             if topic == old {
                 let (c, t) = without(&seats.at[room]);
                 of_old *= step(c, t, 0);
             }
         }
-        weights[old] = of_old;
+        values[old] = of_old;
     } else if seats.is_full(hall) {
         let of_topics = &seats.at[rooms];
         let (c, t) = without(&of_topics[old]);
         for i in 0..node.customers {
-            let of_old = weights[old] * step(c, t, i);
+            let values = &mut weights.values;
+            let of_old = values[old] * step(c, t, i);
             let more = f64::from(i);
             if i < node.tables {
                 let empty = (b + more) / (b + a * more);
-                for (weight, slot) in weights.iter_mut().zip(of_topics) {
+                for (weight, slot) in values.iter_mut().zip(of_topics) {
                     let (c, t) = with(slot);
                     *weight *= (b + a * (t + more)) / (b + c + more) * empty;
                 }
             } else {
-                for (weight, slot) in weights.iter_mut().zip(of_topics) {
+                for (weight, slot) in values.iter_mut().zip(of_topics) {
                     *weight *= (b + more) / (b + f64::from(slot.customers) + more);
                 }
             }
-            weights[old] = of_old;
-            rescale(weights, factors);
+            values[old] = of_old;
+            weights.multiplied();
         }
         return;
     } else {
         for room in rooms {
             let topic = seats.topic(room);
             let (c, t) = if topic == old { without(&seats.at[room]) } else { with(&seats.at[room]) };
-            weights[topic] *= all(c, t);
+            weights.values[topic] *= all(c, t);
         }
     }
-    rescale(weights, factors);
+    weights.multiplied();
 }
 
-/// Notes that weights were multiplied, and now and then scales them, so that the largest is 1. What is hopelessly small
-/// becomes 0.
-#[inline(always)]
-fn rescale(weights: &mut [f64], factors: &mut u32) {
-    *factors += 1;
-    if *factors < BETWEEN_SCALES {
-        return;
+impl Weights {
+    /// For a first factor of each.
+    #[inline(always)]
+    fn start(&mut self) -> &mut [f64] {
+        self.exponents.fill(0);
+        self.factors = 0;
+        &mut self.values
     }
-    *factors = 0;
-    let largest = weights.iter().fold(0.0f64, |largest, &weight| largest.max(weight));
-    let scale = 1.0 / largest;
-    for weight in weights {
-        *weight = if *weight * scale < 1e-90 { 0.0 } else { *weight * scale };
+
+    /// Notes that all were multiplied by another factor; now and then, brings them back to where numbers are exact.
+    #[inline(always)]
+    fn multiplied(&mut self) {
+        self.factors += 1;
+        if self.factors < BETWEEN_SCALES {
+            return;
+        }
+        self.factors = 0;
+        for (value, exponent) in self.values.iter_mut().zip(&mut self.exponents) {
+            if *value > SCALE_ROOT {
+                (*value, *exponent) = (*value / SCALE, *exponent + 1);
+            } else if *value < 1.0 / SCALE_ROOT && *value > 0.0 {
+                (*value, *exponent) = (*value * SCALE, *exponent - 1);
+            }
+        }
+    }
+
+    /// The weights with one exponent: that of the largest.
+    #[inline(always)]
+    fn finish(&mut self) -> &[f64] {
+        self.factors = BETWEEN_SCALES;
+        self.multiplied();
+        let is_there = |(_, value): &(&i32, &f64)| **value > 0.0;
+        let most = self.exponents.iter().zip(&self.values).filter(is_there).map(|(exponent, _)| *exponent).max();
+        let most = most.unwrap_or(0);
+        for (value, exponent) in self.values.iter_mut().zip(&self.exponents) {
+            match most - exponent {
+                0 => {}
+                1 => *value /= SCALE,
+                2 => *value = *value / SCALE / SCALE,
+                _ => *value = 0.0,
+            }
+        }
+        &self.values
     }
 }
 
