@@ -16,6 +16,7 @@
 //! restaurant/  Pitman-Yor restaurants: trees of them, seating, discounts and strengths, merging seatings of shards
 //! lm/          the lm job: hierarchical Pitman-Yor language models, and what is done with one: scoring, ARPA, generation
 //! topics/      the topics job: LDA, and topic n-gram models (topics/ngram)
+//! parser/      the parser job: generative dependency parsing over the transition systems, and what is done with a parser
 //! study/       the study job: other jobs in several variants, side by side
 //! math/        lanes, draws and special functions that give the same bits on every processor
 //! report/      tables, figures, one self-contained page
@@ -63,6 +64,7 @@ pub mod job;
 pub mod lm;
 pub mod math;
 pub mod oracle;
+pub mod parser;
 pub mod progress;
 pub mod report;
 pub mod restaurant;
