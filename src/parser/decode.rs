@@ -294,7 +294,8 @@ impl<'m> Decoder<'m> {
         let top = self.beam.iter().map(|d| d.weight.scale).max().unwrap_or(0);
         let score = |d: &Derivation| f64::from(d.particles) * d.weight.at_scale(top);
         let sum: f64 = self.beam.iter().map(score).sum();
-        let best = self.beam.iter().copied().reduce(|best, other| if score(&other) > score(&best) { other } else { best });
+        let best =
+            self.beam.iter().copied().reduce(|best, other| if score(&other) > score(&best) { other } else { best });
         for derivation in &mut self.beam {
             derivation.particles = (score(derivation) / sum * f64::from(self.particles)) as u32;
         }

@@ -54,7 +54,8 @@ impl Element {
     /// Reads an element; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Element, String> {
         let wrong = |why: &str| format!("\"{text}\" is no element of a context: {why}");
-        let (node, attribute) = text.trim().rsplit_once('.').ok_or_else(|| wrong("add .t, .w or .l, as in \"s1.t\""))?;
+        let (node, attribute) =
+            text.trim().rsplit_once('.').ok_or_else(|| wrong("add .t, .w or .l, as in \"s1.t\""))?;
         let attribute = match attribute {
             "t" => Attribute::Tag,
             "w" => Attribute::Word,

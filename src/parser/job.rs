@@ -183,7 +183,9 @@ impl Contexts {
                 elements.retain(|element| element.attribute != Attribute::Word);
             }
             match elements.iter().find(|element| name != "word" && element.start == Start::Next) {
-                Some(element) => Err(format!("model.{name}_context: {element} is not known before the word is shifted")),
+                Some(element) => {
+                    Err(format!("model.{name}_context: {element} is not known before the word is shifted"))
+                }
                 None => Ok(elements),
             }
         };
@@ -229,6 +231,10 @@ impl ParserJob {
         require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
         require(self.corpus.non_projective != NonProjective::Keep, "corpus.non_projective is \"skip\" or \"lift\"")?;
         require(model.system == "arc-standard", "model.system is \"arc-standard\"; there is no other yet")?;
+        require(
+            model.lexicalised || model.tags != Tags::Predict,
+            "a model that has no words cannot find tags: set model.tags = \"gold\" or \"given\"",
+        )?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(model.particles > 0, "model.particles is 0; it has to be at least 1")?;
         require((0.0..1.0).contains(&model.discount), "model.discount has to be at least 0 and below 1")?;

@@ -17,6 +17,7 @@
 //! - `tokens`, `trainer`: what is trained on, and the model of the sweep driver
 //! - `distribution`, `model`: what was learned, as it is kept and asked
 //! - `decode`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
+//! - `text`: sentences to be parsed, and their parses
 
 pub mod configuration;
 pub mod decode;
@@ -30,6 +31,10 @@ pub mod report;
 pub mod run;
 pub mod score;
 pub mod surface;
+pub mod text;
 pub mod tokens;
 pub mod trainer;
 pub mod treebank;
+
+#[cfg(test)]
+mod tests;

@@ -117,14 +117,16 @@ impl ParserModel {
     /// Reads the model at `path`, a model file or a run folder.
     pub fn load(path: &FilePath) -> Result<ParserModel> {
         let kept: Kept = model_file::load(path, KIND)?;
-        ParserModel::new(kept).ok_or_else(|| Error::input(path, "the model does not hold together: the file is damaged"))
+        ParserModel::new(kept)
+            .ok_or_else(|| Error::input(path, "the model does not hold together: the file is damaged"))
     }
 
     /// None where the numbers cannot be those of a model.
     pub fn new(kept: Kept) -> Option<ParserModel> {
         let contexts = kept.contexts()?;
         let [transitions, tags, words] = [0, 1, 2].map(|part| Distribution::new(&kept.hierarchies[part]));
-        let mut moves = vec![Moves::of(&vec![1.0 / f64::from(transitions.outcomes()); transitions.outcomes() as usize])];
+        let mut moves =
+            vec![Moves::of(&vec![1.0 / f64::from(transitions.outcomes()); transitions.outcomes() as usize])];
         moves.resize(transitions.tree().restaurants().max(1), moves[0]);
         transitions.each_restaurant(|restaurant, probabilities| moves[restaurant] = Moves::of(probabilities));
         let mut roots = vec![0.0; tags.tree().restaurants()];

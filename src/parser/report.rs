@@ -209,7 +209,8 @@ fn page(title: &str, plan: &Plan, model: &ParserModel, figures: &Figures, peak_m
     };
     let scores = cards(&top) + &score_table(figures).to_html() + &paragraph(&counted) + &paragraph(root);
     page.section("scores", "Scores", &scores);
-    let about = "Contexts by length, with the element that each adds, and the discount and strength of the last sample.";
+    let about =
+        "Contexts by length, with the element that each adds, and the discount and strength of the last sample.";
     page.section("depths", "Contexts", &(paragraph(about) + &depth_table(model).to_html()));
     page.section("speed", "Speed", &speed(plan, figures, peak_memory_mib));
     page.to_html()
@@ -229,10 +230,7 @@ fn speed(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
         ("shards".to_string(), plan.schedule.shards.to_string()),
     ];
     for (name, evaluation) in &figures.evaluations {
-        rows.push((
-            format!("sentences parsed a second, {name}"),
-            format!("{:.0}", evaluation.sentences_per_second()),
-        ));
+        rows.push((format!("sentences parsed a second, {name}"), format!("{:.0}", evaluation.sentences_per_second())));
         rows.push((format!("derivations after a word, {name}"), format!("{:.1}", evaluation.beam)));
     }
     rows.into_iter().for_each(|(name, value)| table.push(vec![name, value]));

@@ -87,8 +87,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     if is_leader {
         say!("sawmill: {}", figures.in_words(plan));
     }
-    let tokeniser =
-        Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
+    let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
     let is_mine = |shard: u32| shard as usize % peers == index;
     let tokens = tokeniser.tokens(&treebank, plan.schedule.shards, is_mine, is_leader);
     drop(treebank);

@@ -1,7 +1,7 @@
 //! Attachment scores and tagging accuracy, as in the CoNLL 2018 shared task: words are compared one by one, labels without
 //! what stands behind a colon.
 
-use super::treebank::Word;
+use super::treebank::{Treebank, Word};
 
 /// The part of a label that is the same in all languages: `nmod` of `nmod:poss`.
 pub fn universal(label: &str) -> &str {
@@ -67,18 +67,29 @@ impl Score {
         let wrong = (self.all.words - before.words) - (self.all.heads - before.heads);
         self.exact += u64::from(wrong == 0);
     }
+}
 
-    /// Adds what another part of the sentences has.
-    pub fn merge(&mut self, other: &Score) {
-        self.sentences += other.sentences;
-        self.exact += other.exact;
-        for (sum, more) in
-            [(&mut self.all, &other.all), (&mut self.no_punctuation, &other.no_punctuation)]
-        {
-            sum.words += more.words;
-            sum.heads += more.heads;
-            sum.arcs += more.arcs;
-            sum.tags += more.tags;
-        }
+/// Scores the trees of `system` against those of `gold`, which must have the same words.
+pub fn compare(gold: &Treebank, system: &Treebank) -> Result<Score, String> {
+    if gold.len() != system.len() {
+        return Err(format!("{} sentences instead of {}", system.len(), gold.len()));
     }
+    let mut score = Score::default();
+    for (number, (right, found)) in gold.sentences().zip(system.sentences()).enumerate() {
+        let forms = |treebank: &Treebank, words: &[Word]| -> Vec<String> {
+            words.iter().map(|word| treebank.forms.name(word.form).to_string()).collect()
+        };
+        if forms(gold, right) != forms(system, found) {
+            return Err(format!("sentence {} has other words than in the gold file", number + 1));
+        }
+        score.add(right, |place, word| {
+            let other = &found[place];
+            [
+                word.head == other.head,
+                universal(gold.labels.name(word.label)) == universal(system.labels.name(other.label)),
+                gold.tags.name(word.tag) == system.tags.name(other.tag),
+            ]
+        });
+    }
+    Ok(score)
 }

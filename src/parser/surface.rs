@@ -173,9 +173,8 @@ fn tells(tags: &Tags, others: &Tags) -> bool {
     if here < f64::from(ENOUGH) {
         return false;
     }
-    let gain = |(tag, &count): (&u32, &u32)| {
-        f64::from(count) * ln(f64::from(count) / here * there / f64::from(others[tag]))
-    };
+    let gain =
+        |(tag, &count): (&u32, &u32)| f64::from(count) * ln(f64::from(count) / here * there / f64::from(others[tag]));
     tags.iter().map(gain).sum::<f64>() > 0.5 * ln(here) * others.len() as f64
 }
 

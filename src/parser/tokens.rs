@@ -138,9 +138,8 @@ impl Tokeniser<'_> {
             scratch.tree.set_label(place, Label(word.label as u16));
         }
         scratch.ids.clear();
-        let id = |(place, word): (usize, &Word)| {
-            (word.tag, self.lexicon.word(treebank.forms.name(word.form), place == 0))
-        };
+        let id =
+            |(place, word): (usize, &Word)| (word.tag, self.lexicon.word(treebank.forms.name(word.form), place == 0));
         scratch.ids.extend(words.iter().enumerate().map(id));
         scratch.ids.push((self.lexicon.root(), self.lexicon.words()));
         scratch.transitions.clear();

@@ -87,7 +87,12 @@ const KEPT_PROBLEMS: usize = 20;
 
 impl Treebank {
     /// Reads all sentences of the files.
-    pub fn read(files: &[PathBuf], encoding: Encoding, tag: TagColumn, crossing: NonProjective) -> Result<Treebank, String> {
+    pub fn read(
+        files: &[PathBuf],
+        encoding: Encoding,
+        tag: TagColumn,
+        crossing: NonProjective,
+    ) -> Result<Treebank, String> {
         let mut treebank = Treebank::default();
         let mut reader = Reader::default();
         for path in files {

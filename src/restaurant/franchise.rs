@@ -136,7 +136,15 @@ impl Franchise {
         match self.is_alone {
             true => self.reseat(&leaves, |_, _, _| (), rng),
             // A token that was its dish's only customer comes back to it, and opens a table again.
-            false => self.reseat(&leaves, |marks, dish, is_only| if !is_only { marks.set(dish) }, rng),
+            false => self.reseat(
+                &leaves,
+                |marks, dish, is_only| {
+                    if !is_only {
+                        marks.set(dish)
+                    }
+                },
+                rng,
+            ),
         }
         self.shards.insert(number, leaves);
     }
