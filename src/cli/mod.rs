@@ -44,13 +44,13 @@ enum Verb {
     Report(report::Report),
     /// Say how well a model predicts text that it has not seen
     Perplexity(perplexity::Perplexity),
-    /// Show what a topic model has learned: words, phrases and contexts of its topics; or a text, shaded by it
+    /// Show what a topic model has learned: words, phrases and contexts of its topics; or a text, shaded by it; or a parse
     Show(show::Show),
     /// Find the tags and dependency trees of sentences
     Parse(parse::Parse),
     /// Score dependency trees against those made by hand: UAS, LAS, UPOS as in the CoNLL 2018 shared task
     Score(score::ScoreTrees),
-    /// Draw sentences from a language model
+    /// Draw sentences from a language model, or with their trees from a parser
     Generate(generate::Generate),
     /// Write a model for other programs: a language model as an ARPA file
     Export(export::Export),

@@ -2,12 +2,12 @@
 //!
 //! A derivation is a chain of immutable items in one arena: shifting adds an item on top of another, an arc adds a new
 //! version of its head with one more child. So derivations share all that they have in common, branching costs one item
-//! of 56 bytes, and the contexts that distributions are conditioned on are read off the top item. The chain back to the
+//! of 64 bytes, and the contexts that distributions are conditioned on are read off the top item. The chain back to the
 //! beginning is the derivation, from which the tree is read.
 //!
 //! Words are 0 .. n; the dummy root is generated last, as word n with the tag [`crate::parser::lexicon::Lexicon::root`].
 
-use super::element::{Attribute, Element, STACK, Start};
+use super::element::{Attribute, Element, PREVIOUS, STACK, Start};
 use crate::transition::Label;
 use crate::transition::arc_standard::Transition;
 
@@ -29,11 +29,15 @@ pub struct Item {
     /// The top of the stack before the transition that made this item.
     before: u32,
     pub transition: Transition,
+    /// The item that the last word was shifted as.
+    last: u32,
     /// Items on the stack.
     pub depth: u32,
     /// Children by side and rank, and the labels of their arcs.
     children: [[u32; 2]; 2],
     labels: [[Label; 2]; 2],
+    /// How many children it has on each side, up to 3.
+    counts: [u8; 2],
 }
 
 /// An arena of items.
@@ -74,9 +78,11 @@ impl Configurations {
             below: top,
             before: top,
             transition: Transition::Shift,
+            last: self.items.len() as u32,
             depth,
             children: [[NOTHING; 2]; 2],
             labels: [[Label(0); 2]; 2],
+            counts: [0; 2],
         })
     }
 
@@ -90,9 +96,10 @@ impl Configurations {
             Transition::RightArc(label) => (second, top, second.below, 1, label),
             Transition::Shift => unreachable!("a shift reduces nothing"),
         };
-        let mut item = Item { below, before: top, transition, depth: second.depth, ..head };
+        let mut item = Item { below, before: top, transition, last: first.last, depth: second.depth, ..head };
         item.children[side] = [child, head.children[side][0]];
         item.labels[side] = [label, head.labels[side][0]];
+        item.counts[side] = (head.counts[side] + 1).min(3);
         self.push(item)
     }
 
@@ -109,16 +116,26 @@ impl Configurations {
             *place = at;
             at = self.items[at as usize].below;
         }
+        let mut previous = [NOTHING; PREVIOUS];
+        let mut at = top;
+        for place in &mut previous {
+            if at == NOTHING {
+                break;
+            }
+            *place = self.items[at as usize].last;
+            at = self.items[*place as usize].before;
+        }
         for (value, element) in values.iter_mut().zip(elements) {
-            *value = self.value(&stack, element, tag);
+            *value = self.value(&stack, &previous, element, tag);
         }
     }
 
     #[inline]
-    fn value(&self, stack: &[u32; STACK], element: &Element, tag: u32) -> u32 {
+    fn value(&self, stack: &[u32; STACK], previous: &[u32; PREVIOUS], element: &Element, tag: u32) -> u32 {
         let mut at = match element.start {
             Start::Next => return tag + 1,
             Start::Stack(place) => stack[place],
+            Start::Previous(place) => previous[place],
         };
         let mut label = Label(0);
         for child in &element.children {
@@ -137,6 +154,8 @@ impl Configurations {
             Attribute::Tag => item.tag + 1,
             Attribute::Word => item.form + 1,
             Attribute::Label => u32::from(label.0) + 1,
+            Attribute::Valency => u32::from(item.counts[0] * 4 + item.counts[1]) + 1,
+            Attribute::Distance => distance(self.items[previous[0] as usize].word + 1 - item.word),
         }
     }
 
@@ -165,6 +184,15 @@ impl Configurations {
     }
 }
 
+/// A distance in words, in classes.
+fn distance(words: u32) -> u32 {
+    match words {
+        0..4 => words,
+        4..7 => 4,
+        _ => 5,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +216,7 @@ mod tests {
         };
         assert_eq!(["s1.t", "s2.w", "s3.t", "b.t"].map(value), [14, 22, ABSENT, 8]);
         assert_eq!(["lc1(s2).t", "rc1(s2).w", "rc1(s2).l", "lc1(s2).l"].map(value), [11, 23, 6, 5]);
+        assert_eq!(["p1.t", "p2.w", "s1.v", "s2.v", "s1.d", "s2.d"].map(value), [14, 23, 1, 6, 1, 3]);
         assert_eq!(["lc2(s2).t", "rc1(s1).t", "lc1(rc1(s2)).t"].map(value), [ABSENT; 3]);
         let mut arcs = vec![];
         arena.arcs(two, |dependent, head, label| arcs.push((dependent, head, label.0)));

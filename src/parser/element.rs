@@ -3,10 +3,14 @@
 //! ```text
 //! element   = node "." attribute
 //! node      = "s" n             the n-th item of the stack, s1 on top
+//!           | "p" n             the n-th last word that was generated, p1 the last
 //!           | "b"               the word that is being generated (its tag only, in the context of words)
 //!           | child "(" node ")"
 //! child     = "lc1" | "lc2" | "rc1" | "rc2"     the leftmost and second leftmost child, the rightmost and second rightmost
-//! attribute = "t" | "w" | "l"   tag, word, label of the arc to a child
+//! attribute = "t" | "w"         tag, word
+//!           | "l"               label of the arc to a child
+//!           | "v"               valency: how many children to the left and to the right, up to three each
+//!           | "d"               distance to the next word: 1, 2, 3, 4 to 6, or more
 //! ```
 //!
 //! A context is a list of elements, the most important first; the last is dropped first in backing off.
@@ -17,6 +21,9 @@ use crate::restaurant::seating::DEEPEST;
 
 /// The farthest stack item that can be named.
 pub const STACK: usize = 4;
+
+/// The farthest word before that can be named.
+pub const PREVIOUS: usize = 2;
 
 /// A child of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,8 @@ pub enum Attribute {
     Tag,
     Word,
     Label,
+    Valency,
+    Distance,
 }
 
 /// Where an element's node is found first.
@@ -38,6 +47,8 @@ pub enum Attribute {
 pub enum Start {
     /// An item of the stack, 0 on top.
     Stack(usize),
+    /// A word before, 0 the last.
+    Previous(usize),
     /// The word that is being generated.
     Next,
 }
@@ -55,12 +66,17 @@ impl Element {
     pub fn parse(text: &str) -> Result<Element, String> {
         let wrong = |why: &str| format!("\"{text}\" is no element of a context: {why}");
         let (node, attribute) =
-            text.trim().rsplit_once('.').ok_or_else(|| wrong("add .t, .w or .l, as in \"s1.t\""))?;
+            text.trim().rsplit_once('.').ok_or_else(|| wrong("add what of it is meant, as in \"s1.t\""))?;
         let attribute = match attribute {
             "t" => Attribute::Tag,
             "w" => Attribute::Word,
             "l" => Attribute::Label,
-            _ => return Err(wrong("behind the dot is t (tag), w (word) or l (label of a child)")),
+            "v" => Attribute::Valency,
+            "d" => Attribute::Distance,
+            _ => {
+                let known = "t (tag), w (word), l (label of a child), v (valency) or d (distance)";
+                return Err(wrong(&format!("behind the dot is {known}")));
+            }
         };
         let (mut node, mut children) = (node, vec![]);
         while let Some((outer, rest)) = node.split_once('(') {
@@ -73,12 +89,21 @@ impl Element {
             children.insert(0, child);
             node = rest.strip_suffix(')').ok_or_else(|| wrong("a bracket is not closed"))?;
         }
-        let stack = node.strip_prefix('s').and_then(|number| number.parse::<usize>().ok());
-        let start = match (node, stack) {
-            ("b", _) => Start::Next,
-            (_, Some(number)) if (1..=STACK).contains(&number) => Start::Stack(number - 1),
-            _ => return Err(wrong("nodes are s1 to s4 and, for words, b")),
+        let number = |letter: char, last: usize| {
+            let number = node.strip_prefix(letter).and_then(|number| number.parse::<usize>().ok());
+            number.filter(|number| (1..=last).contains(number)).map(|number| number - 1)
         };
+        let start = match (node, number('s', STACK), number('p', PREVIOUS)) {
+            ("b", ..) => Start::Next,
+            (_, Some(place), _) => Start::Stack(place),
+            (_, _, Some(place)) => Start::Previous(place),
+            _ => return Err(wrong("nodes are s1 to s4, p1 and p2 and, for words, b")),
+        };
+        if matches!(start, Start::Previous(_))
+            && (!matches!(attribute, Attribute::Tag | Attribute::Word) || !children.is_empty())
+        {
+            return Err(wrong("of the words before, only tag and word are meant: p1.t, p1.w"));
+        }
         if start == Start::Next && (attribute != Attribute::Tag || !children.is_empty()) {
             return Err(wrong("of the word that is being generated, only the tag is known: b.t"));
         }
@@ -108,6 +133,7 @@ impl fmt::Display for Element {
         }
         match self.start {
             Start::Stack(place) => write!(f, "s{}", place + 1)?,
+            Start::Previous(place) => write!(f, "p{}", place + 1)?,
             Start::Next => write!(f, "b")?,
         }
         self.children.iter().try_for_each(|_| write!(f, ")"))?;
@@ -115,6 +141,8 @@ impl fmt::Display for Element {
             Attribute::Tag => write!(f, ".t"),
             Attribute::Word => write!(f, ".w"),
             Attribute::Label => write!(f, ".l"),
+            Attribute::Valency => write!(f, ".v"),
+            Attribute::Distance => write!(f, ".d"),
         }
     }
 }
@@ -125,10 +153,25 @@ mod tests {
 
     #[test]
     fn elements_are_read_and_written() {
-        for text in ["s1.t", "s4.w", "b.t", "rc1(s1).t", "lc2(s2).l", "lc1(rc1(s3)).w"] {
+        for text in ["s1.t", "s4.w", "b.t", "rc1(s1).t", "lc2(s2).l", "lc1(rc1(s3)).w", "p2.w", "s1.v", "s2.d"] {
             assert_eq!(Element::parse(text).unwrap().to_string(), text);
         }
-        for text in ["s1", "s5.t", "s0.t", "x.t", "lc3(s1).t", "lc1(s1.t", "b.w", "lc1(b).t", "s1.l", "s1.q", ""] {
+        for text in [
+            "s1",
+            "s5.t",
+            "s0.t",
+            "x.t",
+            "lc3(s1).t",
+            "lc1(s1.t",
+            "b.w",
+            "lc1(b).t",
+            "s1.l",
+            "s1.q",
+            "p3.t",
+            "p1.v",
+            "lc1(p1).t",
+            "",
+        ] {
             assert!(Element::parse(text).unwrap_err().contains("is no element"), "{text}");
         }
         let twice = ["s1.t".to_string(), "s1.t".to_string()];

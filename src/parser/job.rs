@@ -53,6 +53,8 @@ pub struct CorpusSettings {
     pub train: Vec<String>,
     pub dev: Vec<String>,
     pub test: Vec<String>,
+    /// Where there are no files to test on: every so many-th sentence of those to train on; 0: none.
+    pub hold_out: u64,
     pub encoding: Encoding,
     /// What is done with training trees that have crossing arcs.
     pub non_projective: NonProjective,
@@ -200,6 +202,8 @@ pub struct Plan {
     pub train: Vec<PathBuf>,
     pub dev: Vec<PathBuf>,
     pub test: Vec<PathBuf>,
+    /// Every so many-th training sentence is held out to test on; 0: none.
+    pub hold_out: u64,
     pub encoding: Encoding,
     pub non_projective: NonProjective,
     pub model: ModelSettings,
@@ -230,6 +234,11 @@ impl ParserJob {
         require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
         require(self.corpus.non_projective != NonProjective::Keep, "corpus.non_projective is \"skip\" or \"lift\"")?;
+        require(
+            self.corpus.hold_out == 0 || self.corpus.test.is_empty(),
+            "corpus.test names files, and corpus.hold_out takes test sentences from those to train on: set one of them",
+        )?;
+        require(self.corpus.hold_out != 1, "corpus.hold_out = 1 would leave nothing to train on")?;
         require(model.system == "arc-standard", "model.system is \"arc-standard\"; there is no other yet")?;
         require(
             model.lexicalised || model.tags != Tags::Predict,
@@ -251,6 +260,7 @@ impl ParserJob {
             train: expand_all(document, &self.corpus.train)?,
             dev: expand_all(document, &self.corpus.dev)?,
             test: expand_all(document, &self.corpus.test)?,
+            hold_out: self.corpus.hold_out,
             encoding: self.corpus.encoding,
             non_projective: self.corpus.non_projective,
             model: model.clone(),
@@ -269,6 +279,11 @@ impl ParserJob {
 }
 
 impl Plan {
+    /// Whether a sentence of the training files is held out.
+    pub fn is_held_out(&self, number: u64) -> bool {
+        self.hold_out > 0 && number % self.hold_out == self.hold_out - 1
+    }
+
     /// All files, those to train on first.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.train.iter().chain(&self.dev).chain(&self.test)
@@ -298,7 +313,7 @@ impl Plan {
     /// What the result follows from: the settings and the files, but not the workers.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
-        let corpus = (self.encoding, self.non_projective, self.train.len(), self.dev.len());
+        let corpus = (self.encoding, self.non_projective, self.hold_out, self.train.len(), self.dev.len());
         let sampler = (self.seed, self.schedule.shards, self.schedule.sync_every, self.learn_every);
         let version = env!("CARGO_PKG_VERSION");
         hasher.update(format!("parser {version} {corpus:?} {:?} {sampler:?}", self.model).as_bytes());

@@ -57,10 +57,7 @@ impl Lexicon {
     /// The number of a word that is known, in lower case if not as it is.
     fn known(&self, form: &str) -> Option<u32> {
         let id = |form: &str| Some(self.vocabulary.id(form)).filter(|id| *id != UNKNOWN);
-        id(form).or_else(|| {
-            let lower = form.to_lowercase();
-            (lower != form).then(|| id(&lower)).flatten()
-        })
+        id(form).or_else(|| id(&form.to_lowercase()))
     }
 
     /// The number of a word, or of its class.
@@ -106,6 +103,12 @@ impl Lexicon {
     /// The number of a tag.
     pub fn tag(&self, name: &str) -> Option<u32> {
         self.tags.iter().position(|tag| tag == name).map(|tag| tag as u32)
+    }
+
+    /// All values of elements and all outcomes are below this.
+    pub fn symbols(&self) -> u32 {
+        const VALENCIES: u32 = 16;
+        self.words().max(self.transitions()).max(self.root()).max(VALENCIES) + 2
     }
 
     /// Number of outcomes of a transition: a shift, and an arc to either side with each label.

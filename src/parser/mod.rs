@@ -18,18 +18,22 @@
 //! - `distribution`, `model`: what was learned, as it is kept and asked
 //! - `decode`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
 //! - `text`: sentences to be parsed, and their parses
+//! - `generate`, `perplexity`, `show`: what else is done with a parser
 
 pub mod configuration;
 pub mod decode;
 pub mod distribution;
 pub mod element;
 pub mod evaluate;
+pub mod generate;
 pub mod job;
 pub mod lexicon;
 pub mod model;
+pub mod perplexity;
 pub mod report;
 pub mod run;
 pub mod score;
+pub mod show;
 pub mod surface;
 pub mod text;
 pub mod tokens;

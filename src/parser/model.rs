@@ -76,7 +76,7 @@ impl Kept {
         let [transition, tag, word] = &self.contexts;
         let contexts = Contexts::parse(transition, tag, word, self.is_lexicalised).ok()?;
         let lexicon = &self.lexicon;
-        let elements = lexicon.words().max(lexicon.transitions()).max(lexicon.root()) + 2;
+        let elements = lexicon.symbols();
         let outcomes = [lexicon.transitions(), lexicon.root() + 1, lexicon.words()];
         let depths = [&contexts.transition, &contexts.tag, &contexts.word].map(Vec::len);
         let is_sound = |part: usize| self.hierarchies[part].is_sound(depths[part], outcomes[part], elements);

@@ -45,10 +45,16 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         tags: plan.model.tags,
         threads: session.cluster.threads,
     };
-    for (name, files) in [("dev", &plan.dev), ("test", &plan.test)] {
-        let treebank = Treebank::read(files, plan.encoding, plan.model.tag_column, NonProjective::Keep);
+    for (name, files, is_held_out) in
+        [("dev", &plan.dev, false), ("test", &plan.test, false), ("test", &plan.train, true)]
+    {
+        let is_wanted = |number| !is_held_out || plan.is_held_out(number);
+        let column = plan.model.tag_column;
+        let treebank = Treebank::read_some(files, plan.encoding, column, NonProjective::Keep, is_wanted);
         let treebank = treebank.map_err(Error::Input)?;
-        trained.problems.extend(diagnostics(&treebank));
+        let new = diagnostics(&treebank).into_iter().filter(|problem| !trained.problems.contains(problem));
+        let new: Vec<Diagnostic> = new.collect();
+        trained.problems.extend(new);
         if !treebank.is_empty() {
             let evaluation = evaluate(&model, &treebank, &settings);
             say!("sawmill: {name}: {}", report::in_words(&evaluation));
@@ -74,7 +80,8 @@ fn diagnostics(treebank: &Treebank) -> Vec<Diagnostic> {
 /// What one worker does.
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
-    let treebank = Treebank::read(&plan.train, plan.encoding, plan.model.tag_column, plan.non_projective);
+    let (column, is_kept) = (plan.model.tag_column, |number| !plan.is_held_out(number));
+    let treebank = Treebank::read_some(&plan.train, plan.encoding, column, plan.non_projective, is_kept);
     let treebank = treebank.map_err(Error::Input)?;
     let problems = diagnostics(&treebank);
     if treebank.is_empty() {

@@ -57,6 +57,7 @@ fn plan(model: ModelSettings) -> Plan {
         train: vec![],
         dev: vec![],
         test: vec![],
+        hold_out: 0,
         encoding: Encoding::Utf8,
         non_projective: NonProjective::Skip,
         contexts,

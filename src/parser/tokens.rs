@@ -108,7 +108,7 @@ pub struct Tokeniser<'a> {
 impl Tokeniser<'_> {
     /// The tokens of the shards that are `is_mine`, shard by shard; then, where the worker `holds_all`, those of the others.
     pub fn tokens(&self, treebank: &Treebank, count: u32, is_mine: impl Fn(u32) -> bool, holds_all: bool) -> AllTokens {
-        let symbols = self.lexicon.words().max(self.lexicon.transitions()).max(self.lexicon.root()) + 2;
+        let symbols = self.lexicon.symbols();
         let new = |elements: &[Element]| Tokens::new(elements.len(), symbols);
         let mut all = AllTokens {
             transitions: new(&self.contexts.transition),

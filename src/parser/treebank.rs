@@ -40,6 +40,14 @@ impl TagColumn {
             TagColumn::Xpos => column::XPOS,
         }
     }
+
+    /// A tag as the two columns.
+    pub fn split(self, tag: &str) -> (&str, &str) {
+        match self {
+            TagColumn::Upos => (tag, "_"),
+            TagColumn::Xpos => ("_", tag),
+        }
+    }
 }
 
 /// What is done with trees that have crossing arcs.
@@ -93,6 +101,18 @@ impl Treebank {
         tag: TagColumn,
         crossing: NonProjective,
     ) -> Result<Treebank, String> {
+        Treebank::read_some(files, encoding, tag, crossing, |_| true)
+    }
+
+    /// The same, of the sentences whose number `is_wanted`, counted from 0 over all files.
+    pub fn read_some(
+        files: &[PathBuf],
+        encoding: Encoding,
+        tag: TagColumn,
+        crossing: NonProjective,
+        is_wanted: impl Fn(u64) -> bool,
+    ) -> Result<Treebank, String> {
+        let mut number = 0;
         let mut treebank = Treebank::default();
         let mut reader = Reader::default();
         for path in files {
@@ -101,7 +121,12 @@ impl Treebank {
             let mut blocks = Blocks::open(0, &input.whole_piece(0), &input);
             while let Some(block) = blocks.next_block() {
                 block.problems.iter().for_each(|problem| treebank.keep_problem(path, problem));
-                reader.read(&block, |sentence| treebank.add(path, sentence, tag, crossing));
+                reader.read(&block, |sentence| {
+                    number += 1;
+                    if is_wanted(number - 1) {
+                        treebank.add(path, sentence, tag, crossing);
+                    }
+                });
             }
         }
         Ok(treebank)
