@@ -12,7 +12,7 @@
 
 use super::configuration::{Configurations, NOTHING};
 use super::job::Search;
-use super::model::ParserModel;
+use super::model::{ParserModel, Scratch};
 use crate::math::ln;
 use crate::transition::Label;
 use crate::transition::arc_standard::Transition;
@@ -89,6 +89,7 @@ pub struct Decoder<'m> {
     beam: Vec<Derivation>,
     shifted: Vec<Derivation>,
     reduced: Vec<Derivation>,
+    scratch: Scratch,
     /// Derivations that had a particle after each word of the last sentence.
     pub sizes: Vec<u32>,
 }
@@ -103,6 +104,7 @@ impl<'m> Decoder<'m> {
             beam: vec![],
             shifted: vec![],
             reduced: vec![],
+            scratch: Scratch::default(),
             sizes: vec![],
         }
     }
@@ -185,7 +187,7 @@ impl<'m> Decoder<'m> {
                 self.shift(place, word, derivation, 1.0);
                 continue;
             }
-            let moves = self.model.moves(&self.arena, derivation.top);
+            let moves = self.model.moves(&self.arena, derivation.top, &mut self.scratch);
             let particles = derivation.particles;
             let shift = if word.is_some() || self.model.can_end(depth) { share(particles, moves.shift) } else { 0 };
             let left = share(particles - shift, moves.left.1 / (moves.left.1 + moves.right.1));
@@ -218,7 +220,7 @@ impl<'m> Decoder<'m> {
                     self.shift(place, word, derivation, 1.0);
                     continue;
                 }
-                let moves = self.model.moves(&self.arena, derivation.top);
+                let moves = self.model.moves(&self.arena, derivation.top, &mut self.scratch);
                 for (transition, p) in [
                     (Transition::LeftArc(moves.left.0), moves.left.1),
                     (Transition::RightArc(moves.right.0), moves.right.1),
@@ -308,7 +310,7 @@ impl<'m> Decoder<'m> {
     /// Makes what is on the stack dependents of the dummy root, which is on top.
     fn end(&mut self, mut derivation: Derivation) -> Derivation {
         while self.arena.depth(derivation.top) > 1 {
-            let moves = self.model.moves(&self.arena, derivation.top);
+            let moves = self.model.moves(&self.arena, derivation.top, &mut self.scratch);
             derivation.top = self.arena.reduce(derivation.top, Transition::LeftArc(moves.left.0));
             derivation.weight = derivation.weight.times(moves.left.1 / moves.all_left);
         }

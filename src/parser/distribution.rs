@@ -76,9 +76,13 @@ pub struct Path {
 }
 
 impl Path {
-    /// The restaurant of the longest context.
-    pub fn deepest(&self) -> usize {
-        self.restaurants[self.length - 1] as usize
+    /// No restaurant.
+    pub const EMPTY: Path = Path { restaurants: [0; DEEPEST + 1], length: 0 };
+
+    /// The restaurant of the longest context; none where there are no restaurants.
+    #[inline]
+    pub fn deepest(&self) -> Option<usize> {
+        Some(self.restaurants[self.length.checked_sub(1)?] as usize)
     }
 }
 
@@ -138,7 +142,7 @@ impl Distribution {
     /// The restaurants of a context.
     #[inline]
     pub fn path(&self, values: &[u32]) -> Path {
-        let mut path = Path { restaurants: [0; DEEPEST + 1], length: usize::from(self.tree.restaurants() > 0) };
+        let mut path = Path { length: usize::from(self.tree.restaurants() > 0), ..Path::EMPTY };
         let mut at = 0;
         for &value in values.iter().take_while(|_| self.tree.restaurants() > 0) {
             let Some(child) = self.tree.find_child(at, value) else { break };

@@ -93,6 +93,24 @@ pub enum OracleKind {
     Static,
 }
 
+/// One context, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ContextSettings {
+    One(Vec<String>),
+    Several(Vec<Vec<String>>),
+}
+
+impl ContextSettings {
+    /// All of them.
+    pub fn lists(&self) -> Vec<Vec<String>> {
+        match self {
+            ContextSettings::One(list) => vec![list.clone()],
+            ContextSettings::Several(lists) => lists.clone(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
@@ -101,10 +119,10 @@ pub struct ModelSettings {
     pub lexicalised: bool,
     pub tags: Tags,
     pub tag_column: TagColumn,
-    /// Elements, the most important first.
-    pub transition_context: Vec<String>,
-    pub tag_context: Vec<String>,
-    pub word_context: Vec<String>,
+    /// Elements, the most important first; or several such lists, over which probabilities are averaged.
+    pub transition_context: ContextSettings,
+    pub tag_context: ContextSettings,
+    pub word_context: ContextSettings,
     pub oracle: OracleKind,
     /// Particles of the search, or derivations of the beam.
     pub particles: u32,
@@ -133,9 +151,9 @@ impl Default for ModelSettings {
             lexicalised: true,
             tags: Tags::default(),
             tag_column: TagColumn::default(),
-            transition_context: CONTEXT.map(str::to_string).to_vec(),
-            tag_context: CONTEXT.map(str::to_string).to_vec(),
-            word_context: WORD_CONTEXT.map(str::to_string).to_vec(),
+            transition_context: ContextSettings::One(CONTEXT.map(str::to_string).to_vec()),
+            tag_context: ContextSettings::One(CONTEXT.map(str::to_string).to_vec()),
+            word_context: ContextSettings::One(WORD_CONTEXT.map(str::to_string).to_vec()),
             oracle: OracleKind::default(),
             particles: 1000,
             search: Search::default(),
@@ -163,35 +181,76 @@ impl Default for SamplerSettings {
     }
 }
 
-/// The contexts of the three distributions.
+/// The three distributions of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Transition,
+    Tag,
+    Word,
+}
+
+impl Part {
+    pub const ALL: [Part; 3] = [Part::Transition, Part::Tag, Part::Word];
+
+    /// The name in job files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Transition => "transition",
+            Part::Tag => "tag",
+            Part::Word => "word",
+        }
+    }
+}
+
+/// A distribution has at most so many contexts.
+pub const MOST_CONTEXTS: usize = 4;
+
+/// The contexts of the three distributions, in their order. Where one has several, probabilities are averaged over them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contexts {
-    pub transition: Vec<Element>,
-    pub tag: Vec<Element>,
-    pub word: Vec<Element>,
+    pub all: Vec<(Part, Vec<Element>)>,
 }
 
 impl Contexts {
     /// Reads them; words stand in none where the model has no words.
-    pub fn parse(
-        transition: &[String],
-        tag: &[String],
-        word: &[String],
-        is_lexicalised: bool,
-    ) -> std::result::Result<Contexts, String> {
-        let read = |name: &str, texts: &[String]| {
-            let mut elements = Element::parse_all(texts).map_err(|e| format!("model.{name}_context: {e}"))?;
-            if !is_lexicalised {
-                elements.retain(|element| element.attribute != Attribute::Word);
+    pub fn parse(settings: [&[Vec<String>]; 3], is_lexicalised: bool) -> std::result::Result<Contexts, String> {
+        let mut all = vec![];
+        for (part, lists) in Part::ALL.into_iter().zip(settings) {
+            let name = part.name();
+            if !(1..=MOST_CONTEXTS).contains(&lists.len()) {
+                return Err(format!(
+                    "model.{name}_context: there are 1 to {MOST_CONTEXTS} contexts, not {}",
+                    lists.len()
+                ));
             }
-            match elements.iter().find(|element| name != "word" && element.start == Start::Next) {
-                Some(element) => {
-                    Err(format!("model.{name}_context: {element} is not known before the word is shifted"))
+            for texts in lists {
+                let mut elements = Element::parse_all(texts).map_err(|e| format!("model.{name}_context: {e}"))?;
+                if !is_lexicalised {
+                    elements.retain(|element| element.attribute != Attribute::Word);
                 }
-                None => Ok(elements),
+                if let Some(element) = elements.iter().find(|e| part != Part::Word && e.start == Start::Next) {
+                    return Err(format!("model.{name}_context: {element} is not known before the word is shifted"));
+                }
+                all.push((part, elements));
             }
-        };
-        Ok(Contexts { transition: read("transition", transition)?, tag: read("tag", tag)?, word: read("word", word)? })
+        }
+        Ok(Contexts { all })
+    }
+
+    /// The contexts that a job file names.
+    pub fn of(model: &ModelSettings) -> std::result::Result<Contexts, String> {
+        let lists = [&model.transition_context, &model.tag_context, &model.word_context].map(ContextSettings::lists);
+        Contexts::parse([&lists[0], &lists[1], &lists[2]], model.lexicalised)
+    }
+
+    /// The contexts of one distribution.
+    pub fn of_part(&self, part: Part) -> impl Iterator<Item = &[Element]> {
+        self.all.iter().filter(move |(own, _)| *own == part).map(|(_, elements)| elements.as_slice())
+    }
+
+    /// As names, by distribution.
+    pub fn names(&self) -> [Vec<Vec<String>>; 3] {
+        Part::ALL.map(|part| self.of_part(part).map(|list| list.iter().map(Element::to_string).collect()).collect())
     }
 }
 
@@ -252,9 +311,7 @@ impl ParserJob {
             [model.discount_prior, model.strength_prior].iter().flatten().all(|&x| x > 0.0 && x.is_finite()),
             "model.discount_prior and strength_prior are two positive numbers each",
         )?;
-        let contexts =
-            Contexts::parse(&model.transition_context, &model.tag_context, &model.word_context, model.lexicalised)
-                .map_err(|e| refuse(&e))?;
+        let contexts = Contexts::of(model).map_err(|e| refuse(&e))?;
         Ok(Plan {
             seed: self.seed,
             train: expand_all(document, &self.corpus.train)?,
@@ -297,11 +354,9 @@ impl Plan {
             "parser job, seed {}: {words} {}, {} sweeps over {} shards, synchronised every {}; {} particles\n",
             self.seed, model.system, schedule.sweeps, schedule.shards, schedule.sync_every, model.particles
         );
-        for (what, context) in
-            [("transitions", &self.contexts.transition), ("tags", &self.contexts.tag), ("words", &self.contexts.word)]
-        {
+        for (part, context) in &self.contexts.all {
             let elements: Vec<String> = context.iter().map(Element::to_string).collect();
-            text += &format!("  {what} given {}\n", elements.join(", "));
+            text += &format!("  {} given {}\n", part.name(), elements.join(", "));
         }
         for (what, files) in [("train", &self.train), ("dev", &self.dev), ("test", &self.test)] {
             files.iter().for_each(|path| text += &format!("  {what}: {}\n", path.display()));

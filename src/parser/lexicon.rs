@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::job::Part;
 use super::surface::Surface;
 use super::treebank::Treebank;
 use crate::corpus::vocabulary::{Occurrences, UNKNOWN, Vocabulary};
@@ -109,6 +110,15 @@ impl Lexicon {
     pub fn symbols(&self) -> u32 {
         const VALENCIES: u32 = 16;
         self.words().max(self.transitions()).max(self.root()).max(VALENCIES) + 2
+    }
+
+    /// How many outcomes a distribution has.
+    pub fn outcomes(&self, part: Part) -> u32 {
+        match part {
+            Part::Transition => self.transitions(),
+            Part::Tag => self.root() + 1,
+            Part::Word => self.words(),
+        }
     }
 
     /// Number of outcomes of a transition: a shift, and an arc to either side with each label.

@@ -7,6 +7,8 @@
 //!     p(t | h^t) p(w | t, h^w)                   at a shift; the dummy root has a tag, and no word
 //! ```
 //!
+//! Each distribution is a hierarchy of restaurants, or the mean of several that back off in other orders.
+//!
 //! The dummy root is generated last, and ends the sentence: then what is left on the stack becomes its dependents. Where
 //! every training tree has one word below the root, the root can come only when one item is on the stack. What cannot
 //! happen in a configuration has no probability: the others' are divided by their sum. So the probabilities of all
@@ -14,12 +16,13 @@
 
 use std::path::Path as FilePath;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::configuration::Configurations;
 use super::distribution::{Distribution, KeptHierarchy, Path};
-use super::element::Element;
-use super::job::{Contexts, Plan, Search, Tags};
+use super::element::{Element, Start};
+use super::job::{Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
 use super::tokens::transition;
 use super::trainer::Trainer;
@@ -44,22 +47,18 @@ pub struct Kept {
     pub particles: u32,
     pub search: Search,
     /// Contexts of transitions, tags and words, as in a job file.
-    pub contexts: [Vec<String>; 3],
-    /// Transitions, tags, words.
-    pub hierarchies: [KeptHierarchy; 3],
+    pub contexts: [Vec<Vec<String>>; 3],
+    /// One for each context.
+    pub hierarchies: Vec<KeptHierarchy>,
 }
 
 impl Kept {
     /// What a worker that holds everything has learned.
     pub fn new(plan: &Plan, lexicon: Lexicon, is_single_rooted: bool, trainer: &Trainer) -> Kept {
-        let names = |elements: &[Element]| elements.iter().map(Element::to_string).collect();
-        let [transitions, tags, words] = trainer.parts();
+        let contexts = plan.contexts.all.iter().zip(trainer.parts());
+        let keep = |((part, _), franchise): (&(Part, _), _)| KeptHierarchy::new(franchise, lexicon.outcomes(*part));
         Kept {
-            hierarchies: [
-                KeptHierarchy::new(transitions, lexicon.transitions()),
-                KeptHierarchy::new(tags, lexicon.root() + 1),
-                KeptHierarchy::new(words, lexicon.words()),
-            ],
+            hierarchies: contexts.map(keep).collect(),
             lexicon,
             is_lexicalised: plan.model.lexicalised,
             is_single_rooted,
@@ -67,25 +66,25 @@ impl Kept {
             tag_column: plan.model.tag_column,
             particles: plan.model.particles,
             search: plan.model.search,
-            contexts: [&plan.contexts.transition, &plan.contexts.tag, &plan.contexts.word].map(|c| names(c)),
+            contexts: plan.contexts.names(),
         }
     }
 
     /// The contexts, where the numbers can be those of a model; a file may be damaged.
     fn contexts(&self) -> Option<Contexts> {
         let [transition, tag, word] = &self.contexts;
-        let contexts = Contexts::parse(transition, tag, word, self.is_lexicalised).ok()?;
-        let lexicon = &self.lexicon;
-        let elements = lexicon.symbols();
-        let outcomes = [lexicon.transitions(), lexicon.root() + 1, lexicon.words()];
-        let depths = [&contexts.transition, &contexts.tag, &contexts.word].map(Vec::len);
-        let is_sound = |part: usize| self.hierarchies[part].is_sound(depths[part], outcomes[part], elements);
-        (self.particles > 0 && (0..3).all(is_sound)).then_some(contexts)
+        let contexts = Contexts::parse([transition, tag, word], self.is_lexicalised).ok()?;
+        let elements = self.lexicon.symbols();
+        let is_sound = |((part, list), hierarchy): (&(Part, Vec<Element>), &KeptHierarchy)| {
+            hierarchy.is_sound(list.len(), self.lexicon.outcomes(*part), elements)
+        };
+        let is_whole = self.particles > 0 && contexts.all.len() == self.hierarchies.len();
+        (is_whole && contexts.all.iter().zip(&self.hierarchies).all(is_sound)).then_some(contexts)
     }
 }
 
 /// What can be done in a configuration: the best of each kind, with its probability.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moves {
     pub shift: f64,
     pub left: (Label, f64),
@@ -94,17 +93,70 @@ pub struct Moves {
     pub all_left: f64,
 }
 
+/// A distribution with its contexts: the mean of a hierarchy for each.
+struct Mean(Vec<(Vec<Element>, Distribution)>);
+
+/// The restaurants of a configuration in each hierarchy of a distribution.
+type Paths = [Path; MOST_CONTEXTS];
+
+impl Mean {
+    fn new(part: Part, contexts: &Contexts, hierarchies: &[KeptHierarchy]) -> Mean {
+        let own = contexts.all.iter().zip(hierarchies).filter(|((other, _), _)| *other == part);
+        Mean(own.map(|((_, elements), kept)| (elements.clone(), Distribution::new(kept))).collect())
+    }
+
+    #[inline]
+    fn paths(&self, arena: &Configurations, top: u32, tag: u32) -> Paths {
+        let mut paths = [Path::EMPTY; MOST_CONTEXTS];
+        for (path, (elements, distribution)) in paths.iter_mut().zip(&self.0) {
+            let mut values = [0; DEEPEST];
+            let values = &mut values[..elements.len()];
+            arena.values(top, elements, tag, values);
+            *path = distribution.path(values);
+        }
+        paths
+    }
+
+    #[inline]
+    fn probability(&self, paths: &Paths, outcome: u32) -> f64 {
+        let all = self.0.iter().zip(paths).map(|((_, distribution), path)| distribution.probability(path, outcome));
+        all.sum::<f64>() / self.0.len() as f64
+    }
+
+    /// p of every outcome.
+    fn fill(&self, paths: &Paths, scratch: &mut Vec<f64>, probabilities: &mut Vec<f64>) {
+        self.0[0].1.fill(&paths[0], probabilities);
+        for ((_, distribution), path) in self.0.iter().zip(paths).skip(1) {
+            distribution.fill(path, scratch);
+            probabilities.iter_mut().zip(&*scratch).for_each(|(sum, p)| *sum += p);
+        }
+        let share = 1.0 / self.0.len() as f64;
+        probabilities.iter_mut().for_each(|p| *p *= share);
+    }
+}
+
+/// Space for the probabilities of a step, and the moves of configurations that were met before.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    one: Vec<f64>,
+    mean: Vec<f64>,
+    /// By the restaurants of the longest contexts. It is only ever asked, never gone through.
+    met: FxHashMap<[u32; MOST_CONTEXTS], Moves>,
+}
+
+/// Configurations that are remembered.
+const REMEMBERED: usize = 1 << 16;
+
 /// A parser to be asked.
 pub struct ParserModel {
     pub kept: Kept,
-    pub contexts: Contexts,
-    transitions: Distribution,
-    tags: Distribution,
-    words: Distribution,
-    /// By restaurant of the transitions.
+    transitions: Mean,
+    tags: Mean,
+    words: Mean,
+    /// By restaurant of the transitions, where these have one context.
     moves: Vec<Moves>,
-    /// By restaurant of the tags: of the root's tag.
-    roots: Vec<f64>,
+    /// By restaurant of each hierarchy of the tags: of the root's tag.
+    roots: Vec<Vec<f64>>,
     /// By word: the tags that it can have, in `candidates`.
     candidate_starts: Vec<u32>,
     candidates: Vec<u32>,
@@ -124,25 +176,21 @@ impl ParserModel {
     /// None where the numbers cannot be those of a model.
     pub fn new(kept: Kept) -> Option<ParserModel> {
         let contexts = kept.contexts()?;
-        let [transitions, tags, words] = [0, 1, 2].map(|part| Distribution::new(&kept.hierarchies[part]));
-        let mut moves =
-            vec![Moves::of(&vec![1.0 / f64::from(transitions.outcomes()); transitions.outcomes() as usize])];
-        moves.resize(transitions.tree().restaurants().max(1), moves[0]);
-        transitions.each_restaurant(|restaurant, probabilities| moves[restaurant] = Moves::of(probabilities));
-        let mut roots = vec![0.0; tags.tree().restaurants()];
+        let [transitions, tags, words] = Part::ALL.map(|part| Mean::new(part, &contexts, &kept.hierarchies));
+        let mut moves = vec![];
+        if let [(_, only)] = &transitions.0[..] {
+            moves.resize(only.tree().restaurants(), Moves::default());
+            only.each_restaurant(|restaurant, probabilities| moves[restaurant] = Moves::of(probabilities));
+        }
         let root = kept.lexicon.root() as usize;
-        tags.each_restaurant(|restaurant, probabilities| roots[restaurant] = probabilities[root]);
-        let mut model = ParserModel {
-            kept,
-            contexts,
-            transitions,
-            tags,
-            words,
-            moves,
-            roots,
-            candidate_starts: vec![],
-            candidates: vec![],
+        let roots = |(_, hierarchy): &(_, Distribution)| {
+            let mut roots = vec![0.0; hierarchy.tree().restaurants()];
+            hierarchy.each_restaurant(|restaurant, probabilities| roots[restaurant] = probabilities[root]);
+            roots
         };
+        let roots = tags.0.iter().map(roots).collect();
+        let mut model =
+            ParserModel { kept, transitions, tags, words, moves, roots, candidate_starts: vec![], candidates: vec![] };
         model.find_candidates();
         Some(model)
     }
@@ -151,13 +199,15 @@ impl ParserModel {
     fn find_candidates(&mut self) {
         let lexicon = &self.kept.lexicon;
         let mut seen: Vec<Vec<(u32, u32)>> = vec![vec![]; lexicon.words() as usize];
-        let tree = self.words.tree();
-        let is_by_tag = self.kept.contexts[2].first().is_some_and(|first| first == "b.t");
-        if tree.restaurants() > 0 && is_by_tag {
+        let is_by_tag = |(elements, distribution): &&(Vec<Element>, Distribution)| {
+            elements.first().is_some_and(|first| first.start == Start::Next) && distribution.tree().restaurants() > 0
+        };
+        if let Some((_, distribution)) = self.words.0.iter().find(is_by_tag) {
+            let tree = distribution.tree();
             for restaurant in tree.children(0) {
                 for dish in tree.dishes(restaurant) {
                     let tag = tree.element(restaurant) - 1;
-                    seen[tree.outcome(dish) as usize].push((tag, self.words.customers(dish)));
+                    seen[tree.outcome(dish) as usize].push((tag, distribution.customers(dish)));
                 }
             }
         }
@@ -190,34 +240,36 @@ impl ParserModel {
 
     /// What can be done where two items or more are on the stack.
     #[inline]
-    pub fn moves(&self, arena: &Configurations, top: u32) -> Moves {
-        let mut values = [0; DEEPEST];
-        let values = &mut values[..self.contexts.transition.len()];
-        arena.values(top, &self.contexts.transition, 0, values);
-        match self.transitions.tree().restaurants() {
-            0 => self.moves[0],
-            _ => self.moves[self.transitions.path(values).deepest()],
+    pub fn moves(&self, arena: &Configurations, top: u32, scratch: &mut Scratch) -> Moves {
+        let paths = self.transitions.paths(arena, top, 0);
+        if let Some(moves) = paths[0].deepest().and_then(|restaurant| self.moves.get(restaurant)) {
+            return *moves;
         }
+        let key = paths.map(|path| path.deepest().map_or(u32::MAX, |restaurant| restaurant as u32));
+        if let Some(moves) = scratch.met.get(&key) {
+            return *moves;
+        }
+        self.transitions.fill(&paths, &mut scratch.one, &mut scratch.mean);
+        let moves = Moves::of(&scratch.mean);
+        if scratch.met.len() == REMEMBERED {
+            scratch.met.clear();
+        }
+        scratch.met.insert(key, moves);
+        moves
     }
 
     /// p of every transition by outcome, where two items or more are on the stack.
     pub fn all_moves(&self, arena: &Configurations, top: u32, probabilities: &mut Vec<f64>) {
-        let mut values = [0; DEEPEST];
-        let values = &mut values[..self.contexts.transition.len()];
-        arena.values(top, &self.contexts.transition, 0, values);
-        self.transitions.fill(&self.transitions.path(values), probabilities);
+        self.transitions.fill(&self.transitions.paths(arena, top, 0), &mut vec![], probabilities);
     }
 
     /// Ready to ask for tags.
     #[inline]
     pub fn tagger(&self, arena: &Configurations, top: u32) -> Tagger<'_> {
-        let mut values = [0; DEEPEST];
-        let values = &mut values[..self.contexts.tag.len()];
-        arena.values(top, &self.contexts.tag, 0, values);
-        let path = self.tags.path(values);
-        let depth = arena.depth(top);
-        let root = if self.roots.is_empty() { 0.0 } else { self.roots[path.deepest()] };
-        Tagger { model: self, path, left: if self.can_end(depth) { 1.0 } else { 1.0 - root } }
+        let paths = self.tags.paths(arena, top, 0);
+        let root = |(path, roots): (&Path, &Vec<f64>)| path.deepest().map_or(0.0, |restaurant| roots[restaurant]);
+        let root = paths.iter().zip(&self.roots).map(root).sum::<f64>() / self.roots.len() as f64;
+        Tagger { model: self, paths, left: if self.can_end(arena.depth(top)) { 1.0 } else { 1.0 - root } }
     }
 
     /// p(w | t, h^w); 1 where the model has no words.
@@ -226,26 +278,19 @@ impl ParserModel {
         if !self.kept.is_lexicalised {
             return 1.0;
         }
-        self.words.probability(&self.word_path(arena, top, tag), word)
-    }
-
-    fn word_path(&self, arena: &Configurations, top: u32, tag: u32) -> Path {
-        let mut values = [0; DEEPEST];
-        let values = &mut values[..self.contexts.word.len()];
-        arena.values(top, &self.contexts.word, tag, values);
-        self.words.path(values)
+        self.words.probability(&self.words.paths(arena, top, tag), word)
     }
 
     /// p of every word, given its tag.
     pub fn all_words(&self, arena: &Configurations, top: u32, tag: u32, probabilities: &mut Vec<f64>) {
-        self.words.fill(&self.word_path(arena, top, tag), probabilities);
+        self.words.fill(&self.words.paths(arena, top, tag), &mut vec![], probabilities);
     }
 }
 
 /// p(t | h^t) in a configuration.
 pub struct Tagger<'m> {
     model: &'m ParserModel,
-    path: Path,
+    paths: Paths,
     /// The probability of all tags that can come.
     left: f64,
 }
@@ -254,7 +299,7 @@ impl Tagger<'_> {
     /// p of a tag, which can come.
     #[inline]
     pub fn probability(&self, tag: u32) -> f64 {
-        self.model.tags.probability(&self.path, tag) / self.left
+        self.model.tags.probability(&self.paths, tag) / self.left
     }
 }
 

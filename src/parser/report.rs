@@ -171,8 +171,9 @@ fn depth_table(model: &ParserModel) -> Table {
     let columns = ["contexts", "customers", "tables", "discount", "strength"].map(|name| (name, Align::Number));
     let first = [("distribution", Align::Text), ("depth", Align::Number), ("element", Align::Text)];
     let mut table = Table::new(first.into_iter().chain(columns));
-    let parts = ["transitions", "tags", "words"].into_iter().zip(&model.kept.hierarchies).zip(&model.kept.contexts);
-    for ((name, hierarchy), context) in parts {
+    let names = model.kept.contexts.iter().zip(["transitions", "tags", "words"]);
+    let names = names.flat_map(|(lists, name)| lists.iter().map(move |list| (name, list)));
+    for ((name, context), hierarchy) in names.zip(&model.kept.hierarchies) {
         let parameters = &hierarchy.parameters;
         if !model.kept.is_lexicalised && name == "words" {
             continue;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::configuration::{Configurations, NOTHING};
 use super::decode::{Decoder, Given, Parse};
-use super::job::{Contexts, ModelSettings, Plan, Search};
+use super::job::{ContextSettings, Contexts, ModelSettings, Plan, Search};
 use super::lexicon::Lexicon;
 use super::model::{Kept, ParserModel};
 use super::tokens::{Tokeniser, transition};
@@ -50,8 +50,7 @@ fn toy(has_several_roots: bool) -> String {
 }
 
 fn plan(model: ModelSettings) -> Plan {
-    let contexts =
-        Contexts::parse(&model.transition_context, &model.tag_context, &model.word_context, model.lexicalised).unwrap();
+    let contexts = Contexts::of(&model).unwrap();
     Plan {
         seed: 7,
         train: vec![],
@@ -150,10 +149,29 @@ fn mass(model: &ParserModel, arena: &mut Configurations, top: u32, words: u32, l
     sums
 }
 
+/// Every distribution as the mean of two that back off in other orders.
+fn several_contexts() -> ModelSettings {
+    let more = |context: &ContextSettings| {
+        let list = context.lists().remove(0);
+        let mut other = list.clone();
+        other[1..].reverse();
+        ContextSettings::Several(vec![list, other])
+    };
+    let one = ModelSettings::default();
+    ModelSettings {
+        transition_context: more(&one.transition_context),
+        tag_context: more(&one.tag_context),
+        word_context: more(&one.word_context),
+        ..one
+    }
+}
+
 #[test]
 fn probabilities_of_everything_sum_to_one() {
-    for has_several_roots in [false, true] {
-        let (model, _) = train(&toy(has_several_roots), ModelSettings::default());
+    for (has_several_roots, settings) in
+        [(false, ModelSettings::default()), (true, ModelSettings::default()), (false, several_contexts())]
+    {
+        let (model, _) = train(&toy(has_several_roots), settings);
         assert_eq!(model.kept.is_single_rooted, !has_several_roots);
         let (short, long) = mass(&model, &mut Configurations::default(), NOTHING, 0, 3);
         assert!((short + long - 1.0).abs() < 1e-9, "{short} + {long}");
@@ -203,8 +221,10 @@ fn words(model: &ParserModel, text: &str) -> Vec<Given> {
 
 #[test]
 fn enough_particles_find_the_best_derivation() {
-    for has_several_roots in [false, true] {
-        let (model, _) = train(&toy(has_several_roots), ModelSettings::default());
+    for (has_several_roots, settings) in
+        [(false, ModelSettings::default()), (true, ModelSettings::default()), (true, several_contexts())]
+    {
+        let (model, _) = train(&toy(has_several_roots), settings);
         for text in ["dog", "the dog", "dog barks", "the dog barks", "barks dog the", "dog dog dog"] {
             let words = words(&model, text);
             let all = derivations(&model, &words);

@@ -5,13 +5,15 @@
 //! tag          h^t -> tag, the root's at the end                     at every shift
 //! word         h^w -> word                                           at every shift but the root's
 //! ```
+//!
+//! Where a distribution has several contexts, each has all of its outcomes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::configuration::{Configurations, NOTHING};
 use super::element::Element;
-use super::job::Contexts;
+use super::job::{Contexts, Part};
 use super::lexicon::Lexicon;
 use super::treebank::{Treebank, Word};
 use crate::corpus::shard::shards;
@@ -90,14 +92,6 @@ impl Paths for Tokens {
     }
 }
 
-/// The tokens of all three distributions.
-#[derive(Clone, Debug)]
-pub struct AllTokens {
-    pub transitions: Tokens,
-    pub tags: Tokens,
-    pub words: Tokens,
-}
-
 /// Makes tokens of trees.
 pub struct Tokeniser<'a> {
     pub lexicon: &'a Lexicon,
@@ -106,22 +100,25 @@ pub struct Tokeniser<'a> {
 }
 
 impl Tokeniser<'_> {
-    /// The tokens of the shards that are `is_mine`, shard by shard; then, where the worker `holds_all`, those of the others.
-    pub fn tokens(&self, treebank: &Treebank, count: u32, is_mine: impl Fn(u32) -> bool, holds_all: bool) -> AllTokens {
+    /// The tokens of each context: of the shards that are `is_mine`, shard by shard; then, where the worker `holds_all`, those
+    /// of the others.
+    pub fn tokens(
+        &self,
+        treebank: &Treebank,
+        count: u32,
+        is_mine: impl Fn(u32) -> bool,
+        holds_all: bool,
+    ) -> Vec<Tokens> {
         let symbols = self.lexicon.symbols();
-        let new = |elements: &[Element]| Tokens::new(elements.len(), symbols);
-        let mut all = AllTokens {
-            transitions: new(&self.contexts.transition),
-            tags: new(&self.contexts.tag),
-            words: new(&self.contexts.word),
-        };
+        let mut all: Vec<Tokens> =
+            self.contexts.all.iter().map(|(_, elements)| Tokens::new(elements.len(), symbols)).collect();
         let lengths: Vec<u64> = treebank.sentences().map(|sentence| sentence.len() as u64).collect();
         let runs = shards(&lengths, count);
         let mut scratch = Scratch::default();
         for (number, run) in (0..).zip(&runs).filter(|(number, _)| is_mine(*number)) {
-            let before = all.counts();
+            let before: Vec<usize> = all.iter().map(|tokens| tokens.outcomes.len()).collect();
             run.clone().for_each(|sentence| self.add(treebank, sentence, &mut scratch, &mut all));
-            for (tokens, before) in [&mut all.transitions, &mut all.tags, &mut all.words].into_iter().zip(before) {
+            for (tokens, before) in all.iter_mut().zip(before) {
                 tokens.shards.insert(number, before..tokens.outcomes.len());
             }
         }
@@ -131,7 +128,16 @@ impl Tokeniser<'_> {
         all
     }
 
-    fn add(&self, treebank: &Treebank, sentence: usize, scratch: &mut Scratch, all: &mut AllTokens) {
+    /// Notes a token of one distribution, with each of its contexts.
+    fn push(&self, part: Part, arena: &Configurations, top: u32, tag: u32, outcome: u32, all: &mut [Tokens]) {
+        for ((own, elements), tokens) in self.contexts.all.iter().zip(all) {
+            if *own == part {
+                tokens.push(arena, top, elements, tag, outcome);
+            }
+        }
+    }
+
+    fn add(&self, treebank: &Treebank, sentence: usize, scratch: &mut Scratch, all: &mut [Tokens]) {
         let words = treebank.sentence(sentence);
         scratch.tree.set_heads(words.iter().map(|word| word.head));
         for (place, word) in (1..).zip(words) {
@@ -150,19 +156,19 @@ impl Tokeniser<'_> {
     }
 
     /// Follows a derivation and notes its tokens.
-    fn derive(&self, arena: &mut Configurations, ids: &[(u32, u32)], transitions: &[Transition], all: &mut AllTokens) {
+    fn derive(&self, arena: &mut Configurations, ids: &[(u32, u32)], transitions: &[Transition], all: &mut [Tokens]) {
         let (mut top, mut next) = (NOTHING, 0);
         for &step in transitions {
             if arena.depth(top) >= 2 {
                 let outcome = outcome(step, self.lexicon.labels.len());
-                all.transitions.push(arena, top, &self.contexts.transition, 0, outcome);
+                self.push(Part::Transition, arena, top, 0, outcome, all);
             }
             top = match step {
                 Transition::Shift => {
                     let (tag, form) = ids[next];
-                    all.tags.push(arena, top, &self.contexts.tag, 0, tag);
+                    self.push(Part::Tag, arena, top, 0, tag, all);
                     if self.is_lexicalised && tag != self.lexicon.root() {
-                        all.words.push(arena, top, &self.contexts.word, tag, form);
+                        self.push(Part::Word, arena, top, tag, form, all);
                     }
                     next += 1;
                     arena.shift(top, next as u32 - 1, tag, form)
@@ -170,12 +176,6 @@ impl Tokeniser<'_> {
                 reduce => arena.reduce(top, reduce),
             };
         }
-    }
-}
-
-impl AllTokens {
-    fn counts(&self) -> [usize; 3] {
-        [&self.transitions, &self.tags, &self.words].map(|tokens| tokens.outcomes.len())
     }
 }
 

@@ -1,14 +1,15 @@
-//! The parser as a model of the sweep driver: three hierarchies of restaurants, for transitions, tags and words.
+//! The parser as a model of the sweep driver: hierarchies of restaurants for transitions, tags and words, one for each
+//! context that they have.
 //!
-//! With the static oracle every tree has one derivation, so given the treebank the three are independent, and a sweep
+//! With the static oracle every tree has one derivation, so given the treebank the hierarchies are independent, and a sweep
 //! takes every token of each out of its restaurant and seats it again. What is exact with one shard, and what is not with
 //! several, is that of [`Franchise`].
 
 use std::ops::Range;
 
-use super::job::Plan;
+use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
-use super::tokens::{AllTokens, Tokens};
+use super::tokens::Tokens;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::restaurant::franchise::Franchise;
@@ -17,30 +18,23 @@ use crate::restaurant::tree::{Paths, Tree};
 
 pub struct Trainer {
     plan: Plan,
-    /// Transitions, tags, words.
-    parts: [Franchise; 3],
+    /// One for each context of the plan.
+    parts: Vec<Franchise>,
 }
 
 impl Trainer {
     /// The model of a worker with these tokens.
-    pub fn new(plan: &Plan, lexicon: &Lexicon, tokens: &AllTokens) -> Trainer {
-        let part = |tokens: &Tokens, outcomes: u32| {
+    pub fn new(plan: &Plan, lexicon: &Lexicon, tokens: &[Tokens]) -> Trainer {
+        let part = |((part, _), tokens): (&(Part, _), &Tokens)| {
             let parameters = Parameters::new(tokens.depth(), plan.model.discount, plan.model.strength);
-            let base = 1.0 / f64::from(outcomes);
+            let base = 1.0 / f64::from(lexicon.outcomes(*part));
             Franchise::new(Tree::plant(tokens), &tokens.shards, parameters, base, plan.schedule.shards == 1)
         };
-        Trainer {
-            plan: plan.clone(),
-            parts: [
-                part(&tokens.transitions, lexicon.transitions()),
-                part(&tokens.tags, lexicon.root() + 1),
-                part(&tokens.words, lexicon.words()),
-            ],
-        }
+        Trainer { plan: plan.clone(), parts: plan.contexts.all.iter().zip(tokens).map(part).collect() }
     }
 
-    /// Transitions, tags, words.
-    pub fn parts(&self) -> &[Franchise; 3] {
+    /// One for each context of the plan.
+    pub fn parts(&self) -> &[Franchise] {
         &self.parts
     }
 
@@ -138,6 +132,8 @@ impl Model for Trainer {
     }
 
     fn tokens(&self, number: u32) -> u64 {
-        self.parts[1].tokens(number) // a tag is generated with each word
+        // A tag is generated with each word.
+        let tags = self.plan.contexts.all.iter().position(|(part, _)| *part == Part::Tag);
+        tags.map_or(0, |tags| self.parts[tags].tokens(number))
     }
 }

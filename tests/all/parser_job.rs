@@ -263,6 +263,8 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
         ("model.particles=0", "model.particles"),
         ("model.tag_context=['b.t']", "not known before the word is shifted"),
         ("model.word_context=['s9.t']", "is no element of a context"),
+        ("model.tag_context=[['s1.t'],['s2.t'],['s3.t'],['s4.t'],['s1.w']]", "1 to 4 contexts"),
+        ("corpus.hold_out=5", "set one of them"),
         ("corpus.train=[]", "corpus.train"),
         ("corpus.non_projective='keep'", "non_projective"),
         ("shards=0", "shards"),
