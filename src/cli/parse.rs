@@ -11,7 +11,7 @@ use crate::error::{Error, Result, exit};
 use crate::parser::evaluate::Settings;
 use crate::parser::job::{Search, Tags};
 use crate::parser::model::ParserModel;
-use crate::parser::text::{Format, parse_file};
+use crate::parser::text::{Format, Source, parse_file};
 
 #[derive(Args)]
 pub struct Parse {
@@ -66,7 +66,8 @@ impl Parse {
         let mut skipped = 0;
         for path in &self.files {
             let report = |problem| say!("{}", Diagnostic { path: path.display().to_string(), problem });
-            match parse_file(&model, &settings, path, encoding, self.format, best, &mut out, report) {
+            let source = Source { path, encoding, format: self.format };
+            match parse_file(&model, &settings, &source, best, &mut out, report) {
                 Ok(parsed) => skipped += parsed.skipped,
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(exit::DONE),
                 Err(e) => return Err(Error::input(path, e)),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::decode::Decoder;
 use super::evaluate::{Settings, parse_all};
 use super::model::ParserModel;
-use super::text::{Format, Unparsed, read_sentences};
+use super::text::{Format, Source, Unparsed, read_sentences};
 use crate::corpus::diagnostic::Problem;
 use crate::corpus::text::Encoding;
 
@@ -88,6 +88,6 @@ pub fn score(
         }
         Ok(())
     };
-    read_sentences(path, encoding, Format::Auto, batch, report)?;
+    read_sentences(&Source { path, encoding, format: Format::Auto }, batch, report)?;
     Ok(all)
 }

@@ -215,19 +215,26 @@ fn take_row(sentence: &mut Unparsed, text: &str, problem: &mut dyn FnMut(Rule, S
     sentence.lines.push(text.to_string());
 }
 
+/// A file of sentences.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub path: &'a Path,
+    pub encoding: Encoding,
+    pub format: Format,
+}
+
 /// Shows the sentences of a file in batches; what is wrong with others is reported.
 pub fn read_sentences(
-    path: &Path,
-    encoding: Encoding,
-    format: Format,
+    source: &Source<'_>,
     mut visit: impl FnMut(&[Unparsed]) -> io::Result<()>,
     mut report: impl FnMut(Problem),
 ) -> io::Result<()> {
-    let lines = match Lines::begin(open(path)?, encoding, LONGEST_LINE) {
+    let lines = match Lines::begin(open(source.path)?, source.encoding, LONGEST_LINE) {
         Ok(lines) => lines,
         Err(problem) => return Err(io::Error::new(io::ErrorKind::InvalidData, problem.message)),
     };
-    let mut reader = SentenceReader { lines, format, number: 0, sentence: Unparsed::default(), fault: None };
+    let (sentence, fault) = (Unparsed::default(), None);
+    let mut reader = SentenceReader { lines, format: source.format, number: 0, sentence, fault };
     let mut batch = vec![];
     loop {
         match reader.next() {
@@ -251,9 +258,7 @@ pub fn read_sentences(
 pub fn parse_file(
     model: &ParserModel,
     settings: &Settings,
-    path: &Path,
-    encoding: Encoding,
-    format: Format,
+    source: &Source<'_>,
     best: Option<usize>,
     out: &mut dyn Write,
     mut report: impl FnMut(Problem),
@@ -279,7 +284,7 @@ pub fn parse_file(
         let texts = parse_all(model, settings, batch.len(), |decoder, number| parse(decoder, &batch[number]));
         texts.iter().try_for_each(|text| out.write_all(text.as_bytes()))
     };
-    read_sentences(path, encoding, format, visit, |problem| {
+    read_sentences(source, visit, |problem| {
         skipped += 1;
         report(problem);
     })?;

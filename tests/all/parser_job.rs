@@ -98,7 +98,7 @@ const SHORT: &str = "[sampler]\nsweeps = 12\nsync_every = 2\n[checkpoint]\nevery
 #[test]
 fn threads_and_processes_give_the_same_parser() {
     let folder = folder();
-    let job = job(folder.path(), SHORT);
+    let job = job(folder.path(), &format!("[model]\ntag_context = [['s1.t', 's1.w'], ['p1.t', 's2.t']]\n{SHORT}"));
     let mut expected = None;
     for workers in ["1", "2", "3", "7"] {
         let out = folder.path().join(format!("threads-{workers}"));
@@ -289,6 +289,46 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
     write(folder.path(), "train.conllu", "");
     let (code, stderr) = try_run(&[]);
     assert!(code == 3 && stderr.contains("no tree to train on"), "{code}: {stderr}");
+}
+
+#[test]
+fn parsers_generate_predict_and_show() {
+    let folder = folder();
+    let job = job(folder.path(), "[sampler]\nsweeps = 5\n");
+    let out = folder.path().join("out");
+    let held_out = ["--set", "corpus.test=[]", "--set", "corpus.hold_out=10"];
+    assert_eq!(start(&job, &out, &held_out).end().0, 0);
+    assert_eq!((figure(&out, "sentences"), figure(&out, "training_sentences")), (40.0, 360.0));
+    let model = out.to_str().unwrap();
+    let say = |arguments: &[&str]| run(sawmill().args(arguments));
+    // Sentences follow from the seed, are trees, and are listed by probability.
+    let draw = |more: &[&str]| say(&[&["generate", model, "-n", "300"], more].concat()).1;
+    let best = draw(&["--best", "5", "--min-length", "6"]);
+    assert_eq!(best, draw(&["--best", "5", "--min-length", "6"]));
+    assert!(check_trees(&best) >= 30, "{best}");
+    let ranks: Vec<f64> =
+        best.lines().filter_map(|line| line.strip_prefix("# log_probability = ")?.parse().ok()).collect();
+    assert!(ranks.len() == 5 && ranks.is_sorted_by(|a, b| a >= b), "{best}");
+    assert_eq!(draw(&["--text"]).lines().count(), 300);
+    assert!(draw(&["--text", "--max-length", "3"]).lines().all(|line| line.split(' ').count() <= 3));
+    // More particles find more of the probability; the sum is that of the sentences.
+    let test = folder.path().join("test.conllu");
+    let score = |more: &[&str]| say(&[&["perplexity", model, test.to_str().unwrap()], more].concat()).1;
+    let perplexity = |particles: &str| -> f64 {
+        let text = score(&["--json", "--particles", particles]);
+        serde_json::from_str::<Value>(&text).expect("JSON")["perplexity"].as_f64().expect("a number")
+    };
+    let (few, many) = (perplexity("1"), perplexity("100000"));
+    assert!(many <= few && many > 2.0 && few < 60.0, "{few} {many}");
+    let rows = score(&["--sentences"]);
+    assert!(rows.lines().count() == 62 && rows.contains("\ntotal\t"), "{rows}");
+    let (code, shown, _) = say(&["show", model, "--sentence", "the n1 v1s qqq ."]);
+    assert!(code == 0 && shown.contains("└─ v1s VERB root") && shown.contains("as <unk"), "{shown}");
+    assert!(shown.contains("word\tderivations\nthe\t"), "{shown}");
+    for wrong in [&["show", model][..], &["generate", model, "--prefix", "a"], &["perplexity", model, "x", "--tokens"]]
+    {
+        assert_eq!(say(wrong).0, 2, "{wrong:?}");
+    }
 }
 
 /// English EWT, a short training.
