@@ -16,6 +16,7 @@
 //! restaurant/  Pitman-Yor restaurants: trees of them, seating, discounts and strengths, merging seatings of shards
 //! lm/          the lm job: hierarchical Pitman-Yor language models, and what is done with one: scoring, ARPA, generation
 //! topics/      the topics job: LDA, and topic n-gram models (topics/ngram)
+//! parser/      the parser job: generative dependency parsing over the transition systems, and what is done with a parser
 //! study/       the study job: other jobs in several variants, side by side
 //! math/        lanes, draws and special functions that give the same bits on every processor
 //! report/      tables, figures, one self-contained page
@@ -33,7 +34,8 @@
 //!   draw or a file.
 //! - Floats are added up in shard order, and computed in an order that no processor changes ([`math`]).
 //!
-//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs`, `ngram_job.rs` and `study_job.rs` hold every job to it, byte for byte.
+//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs`, `ngram_job.rs`, `parser_job.rs` and `study_job.rs` hold every job to
+//! it, byte for byte.
 //!
 //! # Crashes
 //!
@@ -63,6 +65,7 @@ pub mod job;
 pub mod lm;
 pub mod math;
 pub mod oracle;
+pub mod parser;
 pub mod progress;
 pub mod report;
 pub mod restaurant;

@@ -9,6 +9,7 @@
 //! - `watch`: treebanks that change under a running job
 //! - `lm_verbs`: language models put to use: perplexity, ARPA files beside KenLM, sentences drawn
 //! - `mesh`: strangers, other jobs and missing processes
+//! - `parser_job`: parsers: the law, killed and resumed, parses and scores, quality, bad input
 //! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
 //! - `study_job`: jobs in several variants: side by side, stopped, killed and resumed, bad files
@@ -43,6 +44,8 @@ mod oracle_job;
 mod oracles;
 #[path = "all/page.rs"]
 mod page;
+#[path = "all/parser_job.rs"]
+mod parser_job;
 #[path = "all/perplexity.rs"]
 mod perplexity;
 #[path = "all/reader.rs"]

@@ -6,10 +6,12 @@ mod export;
 mod generate;
 mod import;
 mod launch;
+mod parse;
 mod perplexity;
 mod report;
 mod rows;
 mod run;
+mod score;
 mod show;
 mod status;
 mod synth;
@@ -42,9 +44,13 @@ enum Verb {
     Report(report::Report),
     /// Say how well a model predicts text that it has not seen
     Perplexity(perplexity::Perplexity),
-    /// Show what a topic model has learned: words, phrases and contexts of its topics; or a text, shaded by it
+    /// Show what a topic model has learned: words, phrases and contexts of its topics; or a text, shaded by it; or a parse
     Show(show::Show),
-    /// Draw sentences from a language model
+    /// Find the tags and dependency trees of sentences
+    Parse(parse::Parse),
+    /// Score dependency trees against those made by hand: UAS, LAS, UPOS as in the CoNLL 2018 shared task
+    Score(score::ScoreTrees),
+    /// Draw sentences from a language model, or with their trees from a parser
     Generate(generate::Generate),
     /// Write a model for other programs: a language model as an ARPA file
     Export(export::Export),
@@ -83,6 +89,8 @@ impl Verb {
             Verb::Report(report) => report.run(),
             Verb::Perplexity(perplexity) => perplexity.run(),
             Verb::Show(show) => show.run(),
+            Verb::Parse(parse) => parse.run(),
+            Verb::Score(score) => score.run(),
             Verb::Generate(generate) => generate.run(),
             Verb::Export(export) => export.run(),
             Verb::Import(import) => import.run(),

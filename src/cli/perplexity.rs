@@ -16,6 +16,11 @@ use crate::job::model_file;
 use crate::lm;
 use crate::lm::model::LanguageModel;
 use crate::lm::perplexity::{Listener, ScoredSentence, ScoredToken};
+use crate::parser;
+use crate::parser::evaluate::Settings;
+use crate::parser::job::Tags;
+use crate::parser::model::ParserModel;
+use crate::parser::perplexity::Sum;
 use crate::topics::left_to_right::LeftToRight;
 use crate::topics::model::TopicModel;
 use crate::topics::ngram::kept::Kept;
@@ -29,7 +34,8 @@ use crate::topics::{self, ngram};
 pub struct Perplexity {
     /// A model, or the run folder that has it
     model: PathBuf,
-    /// Text, also gz, xz or zst; - for standard input. For a language model, each line is a sentence
+    /// Text, also gz, xz or zst; - for standard input. For a language model, each line is a sentence;
+    /// for a parser too, or a sentence of CoNLL-U
     #[arg(required_unless_present = "stream", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How documents stand in the files
@@ -41,7 +47,7 @@ pub struct Perplexity {
     /// Results as JSON
     #[arg(long)]
     json: bool,
-    /// A row per sentence, and one with their sum
+    /// A row per sentence, and one with their sum (also of parsers)
     #[arg(long, help_heading = "Language models", conflicts_with = "tokens")]
     sentences: bool,
     /// A row per word and end of a sentence, with the length of the context that was found
@@ -53,7 +59,7 @@ pub struct Perplexity {
     /// Read one document on standard input, and write each word with its probability as soon as it has come
     #[arg(long, help_heading = "Topic models", conflicts_with_all = ["files", "json", "documents", "format"])]
     stream: bool,
-    /// Particles of the left-to-right method [default: 10]
+    /// Particles of the left-to-right method [default: 10], or of a parser's search [default: as in its job]
     #[arg(long, help_heading = "Topic models", value_name = "N", value_parser = at_least_one)]
     particles: Option<usize>,
     /// Words between resamplings of a particle's earlier topics [default: 10]
@@ -105,13 +111,19 @@ impl Perplexity {
                 self.refuse(&for_documents, "a topic model; this is a language model")?;
                 self.score_sentences()
             }
+            parser::model::KIND => {
+                let others = [for_documents[0], for_documents[2], for_documents[3], for_sentences[1]];
+                self.refuse(&others, "models of another kind; this is a parser")?;
+                self.score_parses()
+            }
             other => Err(Error::input(
                 &self.model,
                 format!(
-                    "this is a model of kind {other}; perplexity is for models of kind {}, {} and {}",
+                    "this is a model of kind {other}; perplexity is for models of kind {}, {}, {} and {}",
                     topics::model::KIND,
                     ngram::kept::KIND,
-                    lm::model::KIND
+                    lm::model::KIND,
+                    parser::model::KIND
                 ),
             )),
         }
@@ -181,6 +193,39 @@ impl Perplexity {
             (Err(e), _) => Err(Error::Usage(format!("cannot write to stdout: {e}"))),
             (_, read) => read.map(|()| exit::DONE).map_err(|e| Error::Input(format!("standard input: {e}"))),
         }
+    }
+
+    fn score_parses(&self) -> Result<u8> {
+        let model = ParserModel::load(&self.model)?;
+        let settings = Settings {
+            search: model.kept.search,
+            particles: self.particles.map_or(model.kept.particles, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+            tags: Tags::Predict,
+            threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        };
+        if !model.kept.is_lexicalised {
+            return Err(Error::input(&self.model, "this parser has no words, and predicts none"));
+        }
+        let head = self.sentences.then_some((Sum::COLUMNS, "by_sentence"));
+        let (mut rows, mut problems, mut all) = (Rows::new(self.json, head), 0, Sum::default());
+        for path in &self.files {
+            let report = |problem| {
+                problems += 1;
+                say!("{}", Diagnostic { path: path.display().to_string(), problem });
+            };
+            let mut number = all.sentences;
+            let visit = |sum: &Sum| {
+                number += 1;
+                if self.sentences {
+                    rows.push(|| sum.to_row(&number.to_string()), || sum.to_json());
+                }
+            };
+            let sum = parser::perplexity::score(&model, &settings, path, self.encoding(), visit, report);
+            all.add(&sum.map_err(|e| Error::input(path, e))?);
+        }
+        let end = if self.sentences { all.to_row("total") } else { all.to_text() };
+        rows.finish(&end, &all.to_json())?;
+        Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
     }
 
     fn score_sentences(&self) -> Result<u8> {

@@ -13,6 +13,10 @@ use crate::corpus::text::Encoding;
 use crate::error::{Error, Result, exit};
 use crate::job::folder::write_whole;
 use crate::job::model_file;
+use crate::parser;
+use crate::parser::evaluate::Settings;
+use crate::parser::job::Tags;
+use crate::parser::model::ParserModel;
 use crate::topics::left_to_right::LeftToRight;
 use crate::topics::model::TopicModel;
 use crate::topics::ngram::counts::Form;
@@ -29,6 +33,9 @@ pub struct Show {
     /// How many words, phrases and contexts to show of each kind
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     words: usize,
+    /// Show the parse of this sentence, blanks between words, and the derivations kept after each word (parsers)
+    #[arg(long, value_name = "WORDS", conflicts_with = "highlight")]
+    sentence: Option<String>,
     /// Show this text instead, each word shaded by its probability of having a topic of its document's (SWITCHING)
     #[arg(long, value_name = "FILE")]
     highlight: Option<PathBuf>,
@@ -46,6 +53,10 @@ pub struct Show {
 impl Show {
     pub fn run(&self) -> Result<u8> {
         let kind = model_file::kind(&self.model)?;
+        if self.sentence.is_some() && kind != parser::model::KIND {
+            let model = self.model.display();
+            return Err(Error::Usage(format!("{model}: --sentence is for parsers; this is a model of kind {kind}")));
+        }
         match (kind.as_str(), &self.highlight) {
             (topics::model::KIND, None) => {
                 print(&describe_lda(&TopicModel::load(&self.model)?, self.words))?;
@@ -56,16 +67,33 @@ impl Show {
                 Ok(exit::DONE)
             }
             (ngram::kept::KIND, Some(text)) => self.highlight(&TopicNgrams::new(Kept::load(&self.model)?), text),
+            (parser::model::KIND, None) => self.parse(),
             (topics::model::KIND, Some(_)) => Err(self.not_switching("LDA")),
             (other, _) => Err(Error::input(
                 &self.model,
                 format!(
-                    "this is a model of kind {other}; show is for models of kind {} and {}",
+                    "this is a model of kind {other}; show is for models of kind {}, {} and {}",
                     topics::model::KIND,
-                    ngram::kept::KIND
+                    ngram::kept::KIND,
+                    parser::model::KIND
                 ),
             )),
         }
+    }
+
+    fn parse(&self) -> Result<u8> {
+        let Some(sentence) = &self.sentence else {
+            let model = self.model.display();
+            return Err(Error::Usage(format!("{model}: this is a parser; say what to parse, with --sentence \"...\"")));
+        };
+        let model = ParserModel::load(&self.model)?;
+        if !model.kept.is_lexicalised {
+            return Err(Error::input(&self.model, "this parser has no words, and cannot find tags"));
+        }
+        let (search, particles) = (model.kept.search, model.kept.particles);
+        let settings = Settings { search, particles, tags: Tags::Predict, threads: 1 };
+        print(&parser::show::describe(&model, &settings, sentence))?;
+        Ok(exit::DONE)
     }
 
     fn not_switching(&self, name: &str) -> Error {

@@ -27,6 +27,7 @@ pub mod column {
     pub const FEATS: usize = 5;
     pub const HEAD: usize = 6;
     pub const DEPREL: usize = 7;
+    pub const DEPS: usize = 8;
 }
 
 /// A word: its head, and where its columns begin in the text of the sentence (the last entry: behind the line).

@@ -123,7 +123,8 @@ impl Corpus {
 
 const READ_TWICE: &str = "files of a corpus are read more than once";
 
-fn expand_all(document: &Document, patterns: &[String]) -> Result<Vec<PathBuf>> {
+/// The files that `patterns` name, each of which can be read more than once.
+pub fn expand_all(document: &Document, patterns: &[String]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for pattern in patterns {
         if pattern == "-" || pattern.ends_with("/-") {

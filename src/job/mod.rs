@@ -20,6 +20,7 @@ use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
 use crate::lm::{self, job::LmJob};
 use crate::oracle::{self, job::OracleJob};
+use crate::parser::{self, job::ParserJob};
 use crate::study::{self, job::StudyJob};
 use crate::topics::{self, job::TopicsJob};
 use file::Document;
@@ -31,11 +32,12 @@ pub enum Job {
     Oracle(OracleJob),
     Topics(Box<TopicsJob>),
     Lm(Box<LmJob>),
+    Parser(Box<ParserJob>),
     Study(Box<StudyJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle", "topics", "lm", "study"];
+const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "study"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -45,6 +47,7 @@ impl Job {
             Some("oracle") => Ok(Job::Oracle(document.read_job::<OracleJob>()?.with_whole_paths(document))),
             Some("topics") => Ok(Job::Topics(Box::new(document.read_job::<TopicsJob>()?.with_whole_paths(document)))),
             Some("lm") => Ok(Job::Lm(Box::new(document.read_job::<LmJob>()?.with_whole_paths(document)))),
+            Some("parser") => Ok(Job::Parser(Box::new(document.read_job::<ParserJob>()?.with_whole_paths(document)))),
             Some("study") => Ok(Job::Study(Box::new(document.read_job::<StudyJob>()?.with_whole_base(document)?))),
             Some(other) => match file::nearest(other, KINDS) {
                 Some(known) => refuse(format!("kind = \"{other}\" is not known; did you mean \"{known}\"?")),
@@ -60,6 +63,7 @@ impl Job {
             Job::Oracle(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Topics(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Lm(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Parser(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Study(job) => Header { kind: &job.kind, seed: None, shards: None, out: &job.out },
         }
     }
@@ -70,6 +74,7 @@ impl Job {
             Job::Oracle(job) => Ok(Plan::Oracle(job.plan(document)?)),
             Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),
             Job::Lm(job) => Ok(Plan::Lm(Box::new(job.plan(document)?))),
+            Job::Parser(job) => Ok(Plan::Parser(Box::new(job.plan(document)?))),
             Job::Study(job) => Ok(Plan::Study(Box::new(job.plan(document)?))),
         }
     }
@@ -80,6 +85,7 @@ impl Job {
             Job::Oracle(job) => toml::to_string_pretty(job),
             Job::Topics(job) => toml::to_string_pretty(job),
             Job::Lm(job) => toml::to_string_pretty(job),
+            Job::Parser(job) => toml::to_string_pretty(job),
             Job::Study(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
@@ -107,6 +113,7 @@ pub enum Plan {
     Oracle(oracle::job::Plan),
     Topics(Box<topics::job::Plan>),
     Lm(Box<lm::job::Plan>),
+    Parser(Box<parser::job::Plan>),
     Study(Box<study::job::Plan>),
 }
 
@@ -117,6 +124,7 @@ impl Plan {
             Plan::Oracle(plan) => plan.describe(cluster),
             Plan::Topics(plan) => plan.describe(cluster),
             Plan::Lm(plan) => plan.describe(cluster),
+            Plan::Parser(plan) => plan.describe(cluster),
             Plan::Study(plan) => plan.describe(cluster),
         }
     }
@@ -127,6 +135,7 @@ impl Plan {
             Plan::Oracle(plan) => oracle::run::run(plan, session),
             Plan::Topics(plan) => topics::run::run(plan, session),
             Plan::Lm(plan) => lm::run::run(plan, session),
+            Plan::Parser(plan) => parser::run::run(plan, session),
             Plan::Study(plan) => study::run::run(plan, session),
         }
     }

@@ -12,7 +12,8 @@ use crate::corpus::tree::{Shape, Tree};
 pub fn drop(sentence: &Sentence<'_>, out: &mut Tree) {
     let words = sentence.tokens.len();
     let is_tree = sentence.shape != Shape::Rootless && sentence.shape != Shape::Cyclic;
-    let is_kept: Vec<bool> = (0..words).map(|word| !is_tree || !is_punctuation(sentence, word)).collect();
+    let is_mark = |word| is_punctuation(sentence.column(word, column::FORM), sentence.column(word, column::UPOS));
+    let is_kept: Vec<bool> = (0..words).map(|word| !is_tree || !is_mark(word)).collect();
     // New numbers of kept words, from 1.
     let number: Vec<u32> = is_kept
         .iter()
@@ -32,8 +33,8 @@ pub fn drop(sentence: &Sentence<'_>, out: &mut Tree) {
     out.set_heads(heads.into_iter());
 }
 
-fn is_punctuation(sentence: &Sentence<'_>, word: usize) -> bool {
-    let form = sentence.column(word, column::FORM);
+/// Whether a word with this form and part of speech is punctuation.
+pub fn is_punctuation(form: &str, upos: &str) -> bool {
     let is_mark = |c: char| c.general_category_group() == GeneralCategoryGroup::Punctuation;
-    sentence.column(word, column::UPOS) == "PUNCT" || (!form.is_empty() && form != "_" && form.chars().all(is_mark))
+    upos == "PUNCT" || (!form.is_empty() && form != "_" && form.chars().all(is_mark))
 }

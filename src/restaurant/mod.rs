@@ -6,6 +6,7 @@
 //! - `stirling`: how likely a customer is to sit alone, given the counts
 //! - `parameters`: discount and strength by depth, and how they are learned
 //! - `order`: infinite order: every token has a context length of its own
+//! - `franchise`: a tree whose tokens are dealt to shards, as models of the sweep driver keep it
 //! - `merge`: seatings of several shards, brought together and set right
 //! - `owners`: who adds up what, where the restaurants are spread over workers
 //!
@@ -30,6 +31,7 @@
 //! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
 
 pub mod base;
+pub mod franchise;
 pub mod kept;
 pub mod merge;
 pub mod order;

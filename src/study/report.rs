@@ -11,8 +11,15 @@ use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
 
 /// Figures that the page shows where variants have them, with their names for people. All others are in `study.tsv`.
-const SHOWN: [(&str, &str); 9] = [
+const SHOWN: [(&str, &str); 16] = [
     ("perplexity", "test perplexity"),
+    ("uas", "UAS"),
+    ("las", "LAS"),
+    ("uas_nopunct", "UAS without punctuation"),
+    ("las_nopunct", "LAS without punctuation"),
+    ("tag_accuracy", "tags right, %"),
+    ("sentences_per_second", "sentences parsed per second"),
+    ("train_tokens_per_second", "words per second of training"),
     ("log_likelihood", "log-likelihood"),
     ("nodes", "nodes"),
     ("contexts", "contexts"),
@@ -208,8 +215,14 @@ fn page(listing: &Listing, found: &[Found], quality: &str, descent: &str) -> Str
     let mut counts = vec![(format!("{done} of {}", found.len()), "variants done".to_string())];
     let y = listing.figure.y.as_str();
     let values = listing.variants.iter().zip(found).filter_map(|(v, found)| Some((found.figure(y)?, &v.name)));
-    if let Some((lowest, name)) = values.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        counts.push((figure(lowest), format!("lowest {}: {name}", y.replace('_', " "))));
+    let is_score = ["uas", "las", "tag_accuracy"].iter().any(|score| y.starts_with(score));
+    let best = match is_score {
+        true => values.max_by(|a, b| a.0.total_cmp(&b.0)),
+        false => values.min_by(|a, b| a.0.total_cmp(&b.0)),
+    };
+    if let Some((best, name)) = best {
+        let which = if is_score { "highest" } else { "lowest" };
+        counts.push((figure(best), format!("{which} {}: {name}", y.replace('_', " "))));
     }
     let mut first = cards(&counts);
     if !quality.is_empty() {

@@ -33,6 +33,16 @@ impl ArcStandard {
             _ => None,
         }
     }
+
+    /// The non-deterministic oracle (Buys & Blunsom 2015, section 2): all transitions that lead from here to `gold`, when
+    /// this configuration was reached by following it. Right arcs are added as soon as they can be; a left arc may wait as
+    /// long as its head has right dependents to come.
+    pub fn oracles(&self, gold: &Tree) -> impl Iterator<Item = Transition> {
+        let first = self.oracle(gold);
+        let may_wait = matches!(first, Transition::LeftArc(_))
+            && self.top_two().is_some_and(|(_, top)| gold.last_dependent(top) >= self.next);
+        [Some(first), may_wait.then_some(Transition::Shift)].into_iter().flatten()
+    }
 }
 
 impl TransitionSystem for ArcStandard {

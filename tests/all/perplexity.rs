@@ -130,7 +130,7 @@ fn what_cannot_be_scored_is_named() {
         &text,
         &[],
         3,
-        "this is a model of kind other; perplexity is for models of kind lda, topic-ngrams and hpylm",
+        "this is a model of kind other; perplexity is for models of kind lda, topic-ngrams, hpylm and parser",
     );
     refused(&text, &text, &[], 3, "text: this is not a model of sawmill");
     refused(&folder.path().join("none"), &text, &[], 3, "No such file");

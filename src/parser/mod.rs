@@ -1,0 +1,44 @@
+//! The parser job: a generative transition-based dependency parser (Buys & Blunsom 2015).
+//!
+//! Sentences are generated left to right by an arc-standard parser that generates each word, after its tag, when it is
+//! shifted:
+//!
+//! ```text
+//! p(t, w, a) = prod_i p(t_i | h^t) p(w_i | t_i, h^w) prod_j p(a_j | h^a)
+//! A_h ~ PYP(a_|h|, b_|h|, A_h')       h' is h without its last element; T_h and W_h likewise
+//! ```
+//!
+//! where contexts h are lists of elements of the configuration, such as the tags of the topmost stack items and of their
+//! children ([`element`]); labels are generated with their arcs.
+//!
+//! - `job`, `run`, `report`: the job file, running it, and what it leaves
+//! - `treebank`, `lexicon`, `surface`: trees as numbers; words, tags and labels; classes of unknown words
+//! - `element`, `configuration`: what distributions are conditioned on, and where it is read off
+//! - `tokens`, `trainer`: what is trained on, and the model of the sweep driver
+//! - `distribution`, `model`: what was learned, as it is kept and asked
+//! - `decode`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
+//! - `text`: sentences to be parsed, and their parses
+//! - `generate`, `perplexity`, `show`: what else is done with a parser
+
+pub mod configuration;
+pub mod decode;
+pub mod distribution;
+pub mod element;
+pub mod evaluate;
+pub mod generate;
+pub mod job;
+pub mod lexicon;
+pub mod model;
+pub mod perplexity;
+pub mod report;
+pub mod run;
+pub mod score;
+pub mod show;
+pub mod surface;
+pub mod text;
+pub mod tokens;
+pub mod trainer;
+pub mod treebank;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! How well a parser predicts words: -ln of the sum of p over the derivations that a search has found, which is at most p
+//! of the words. So the perplexity is an upper bound of the model's own (Buys & Blunsom 2015, section 5.4).
+//!
+//! A sentence has a token for each word and one for its end. An unknown word is predicted as its class.
+
+use std::io;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::decode::Decoder;
+use super::evaluate::{Settings, parse_all};
+use super::model::ParserModel;
+use super::text::{Format, Source, Unparsed, read_sentences};
+use crate::corpus::diagnostic::Problem;
+use crate::corpus::text::Encoding;
+
+/// Sums over sentences.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    pub sentences: u64,
+    /// Words and ends of sentences.
+    pub tokens: u64,
+    pub unknown: u64,
+    pub ln: f64,
+}
+
+impl Sum {
+    /// The columns of [`Sum::to_row`].
+    pub const COLUMNS: &'static str = "sentence\ttokens\tunknown\tlog_probability\tperplexity\n";
+
+    pub fn add(&mut self, other: &Sum) {
+        self.sentences += other.sentences;
+        self.tokens += other.tokens;
+        self.unknown += other.unknown;
+        self.ln += other.ln;
+    }
+
+    pub fn perplexity(&self) -> Option<f64> {
+        (self.tokens > 0).then(|| libm::exp(-self.ln / self.tokens as f64))
+    }
+
+    pub fn to_json(&self) -> Value {
+        json!({
+            "perplexity": self.perplexity(), "sentences": self.sentences, "tokens": self.tokens, "unknown": self.unknown,
+            "log_likelihood": self.ln, "bound": "upper",
+        })
+    }
+
+    pub fn to_row(&self, name: &str) -> String {
+        let perplexity = self.perplexity().map_or("none".to_string(), |p| format!("{p:.4}"));
+        format!("{name}\t{}\t{}\t{:.4}\t{perplexity}\n", self.tokens, self.unknown, self.ln)
+    }
+
+    pub fn to_text(&self) -> String {
+        let perplexity = self.perplexity().map_or("none".to_string(), |p| format!("{p:.2}"));
+        format!(
+            "perplexity at most {perplexity}, over {} tokens: {} words and the ends of {} sentences; {} unknown words are \
+             predicted as their classes; natural log-likelihood {:.2}\n",
+            self.tokens,
+            self.tokens - self.sentences,
+            self.sentences,
+            self.unknown,
+            self.ln
+        )
+    }
+}
+
+/// Scores the sentences of files; `visit` is shown each one's sum, in their order.
+pub fn score(
+    model: &ParserModel,
+    settings: &Settings,
+    path: &Path,
+    encoding: Encoding,
+    mut visit: impl FnMut(&Sum),
+    report: impl FnMut(Problem),
+) -> io::Result<Sum> {
+    let mut all = Sum::default();
+    let work = |decoder: &mut Decoder<'_>, sentence: &Unparsed| {
+        let given = sentence.given(model, settings.tags);
+        let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
+        Sum { sentences: 1, tokens: given.len() as u64 + 1, unknown, ln: decoder.evidence_ln(&given) }
+    };
+    let batch = |batch: &[Unparsed]| {
+        for sum in parse_all(model, settings, batch.len(), |decoder, number| work(decoder, &batch[number])) {
+            visit(&sum);
+            all.add(&sum);
+        }
+        Ok(())
+    };
+    read_sentences(&Source { path, encoding, format: Format::Auto }, batch, report)?;
+    Ok(all)
+}

@@ -1,0 +1,116 @@
+//! Running a parser job: read the treebank, train, parse what is held out, and write what was learned.
+
+use timely::worker::Worker;
+
+use super::evaluate::{Settings, evaluate};
+use super::job::Plan;
+use super::lexicon::Lexicon;
+use super::model::{KIND, Kept, ParserModel};
+use super::report::{self, Figures};
+use super::tokens::Tokeniser;
+use super::trainer::Trainer;
+use super::treebank::{NonProjective, Treebank};
+use crate::cluster::sweep::{End, train};
+use crate::corpus::diagnostic::Diagnostic;
+use crate::error::{Error, Result, exit};
+use crate::job::manifest::InputRecord;
+use crate::job::model_file;
+use crate::job::session::{Session, peak_memory_mib};
+use crate::job::training::{Training, Watcher};
+
+/// What worker 0 brings back.
+struct Trained {
+    end: End,
+    kept: Kept,
+    figures: Figures,
+    problems: Vec<Diagnostic>,
+}
+
+/// Runs the job and returns the exit code.
+pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
+    let job = plan.clone();
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new() };
+    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
+    let (Some(record), Some(mut trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
+    if trained.end == End::Stopped {
+        record.stopped(seconds)?;
+        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        return Ok(exit::RESUME);
+    }
+    record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
+    let model = ParserModel::new(trained.kept).expect("what was learned holds together");
+    let settings = Settings {
+        search: plan.model.search,
+        particles: plan.model.particles,
+        tags: plan.model.tags,
+        threads: session.cluster.threads,
+    };
+    for (name, files, is_held_out) in
+        [("dev", &plan.dev, false), ("test", &plan.test, false), ("test", &plan.train, true)]
+    {
+        let is_wanted = |number| !is_held_out || plan.is_held_out(number);
+        let column = plan.model.tag_column;
+        let treebank = Treebank::read_some(files, plan.encoding, column, NonProjective::Keep, is_wanted);
+        let treebank = treebank.map_err(Error::Input)?;
+        let new = diagnostics(&treebank).into_iter().filter(|problem| !trained.problems.contains(problem));
+        let new: Vec<Diagnostic> = new.collect();
+        trained.problems.extend(new);
+        if !treebank.is_empty() {
+            let evaluation = evaluate(&model, &treebank, &settings);
+            say!("sawmill: {name}: {}", report::in_words(&evaluation));
+            trained.figures.evaluations.push((name, evaluation));
+        }
+    }
+    for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak_memory_mib()) {
+        record.folder.write(&format!("report/{name}"), content.as_bytes())?;
+    }
+    record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
+    trained.problems.iter().for_each(|problem| say!("{problem}"));
+    Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+}
+
+fn diagnostics(treebank: &Treebank) -> Vec<Diagnostic> {
+    let diagnostic = |(path, problem): &(std::path::PathBuf, _)| {
+        let path = path.display().to_string();
+        Diagnostic { path, problem: Clone::clone(problem) }
+    };
+    treebank.problems.iter().map(diagnostic).collect()
+}
+
+/// What one worker does.
+fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+    let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
+    let (column, is_kept) = (plan.model.tag_column, |number| !plan.is_held_out(number));
+    let treebank = Treebank::read_some(&plan.train, plan.encoding, column, plan.non_projective, is_kept);
+    let treebank = treebank.map_err(Error::Input)?;
+    let problems = diagnostics(&treebank);
+    if treebank.is_empty() {
+        let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
+        return Err(Error::Input(format!("there is no tree to train on{reason}")));
+    }
+    let lexicon = Lexicon::learn(&treebank, plan.model.min_count).map_err(Error::Input)?;
+    let is_single_rooted = treebank.is_single_rooted();
+    let mut figures = Figures::new(&treebank, &lexicon, is_single_rooted);
+    if is_leader {
+        say!("sawmill: {}", figures.in_words(plan));
+    }
+    let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
+    let is_mine = |shard: u32| shard as usize % peers == index;
+    let tokens = tokeniser.tokens(&treebank, plan.schedule.shards, is_mine, is_leader);
+    drop(treebank);
+    let trainer = Trainer::new(plan, &lexicon, &tokens);
+    drop(tokens);
+    let (trainer, end) = train(worker, trainer, &plan.schedule, &watcher.control, |_, round| {
+        watcher.at(round.sweep);
+        if !round.is_past {
+            watcher.tell(round, &watcher.metrics(round));
+        }
+        figures.add(round);
+    })?;
+    Ok(is_leader.then(|| Trained {
+        end,
+        kept: Kept::new(plan, lexicon, is_single_rooted, &trainer),
+        figures,
+        problems,
+    }))
+}

@@ -1,0 +1,314 @@
+//! The model against exact answers: everything that can be generated is enumerated.
+
+use std::path::PathBuf;
+
+use super::configuration::{Configurations, NOTHING};
+use super::decode::{Decoder, Given, Parse};
+use super::job::{ContextSettings, Contexts, ModelSettings, Plan, Search};
+use super::lexicon::Lexicon;
+use super::model::{Kept, ParserModel};
+use super::tokens::{Tokeniser, transition};
+use super::trainer::Trainer;
+use super::treebank::{NonProjective, TagColumn, Treebank};
+use crate::cluster::sweep::{Model, Schedule};
+use crate::corpus::text::Encoding;
+use crate::corpus::tree::Tree;
+use crate::restaurant::parameters::Hyperprior;
+use crate::transition::arc_standard::Transition;
+use crate::transition::{ArcStandard, TransitionSystem};
+
+/// Sentences as (word, tag, head, label).
+fn conllu(sentences: &[&[(&str, &str, u32, &str)]]) -> String {
+    let mut text = String::new();
+    for sentence in sentences {
+        for (id, (word, tag, head, label)) in (1..).zip(*sentence) {
+            text += &format!("{id}\t{word}\t_\t{tag}\t_\t_\t{head}\t{label}\t_\t_\n");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn toy(has_several_roots: bool) -> String {
+    let mut sentences: Vec<&[_]> = vec![
+        &[("the", "D", 2, "l"), ("dog", "N", 3, "l"), ("barks", "V", 0, "r")],
+        &[
+            ("the", "D", 2, "l"),
+            ("dog", "N", 3, "l"),
+            ("barks", "V", 0, "r"),
+            ("the", "D", 5, "l"),
+            ("dog", "N", 3, "r"),
+        ],
+        &[("barks", "V", 0, "r"), ("dog", "N", 1, "r")],
+        &[("dog", "N", 2, "l"), ("barks", "N", 0, "r")],
+        &[("dog", "N", 2, "l"), ("barks", "V", 0, "r"), ("dog", "N", 2, "r"), ("barks", "V", 3, "l")],
+    ];
+    if has_several_roots {
+        sentences.push(&[("dog", "N", 0, "r"), ("barks", "V", 0, "r"), ("dog", "N", 2, "l")]);
+    }
+    conllu(&[&sentences[..], &sentences[..]].concat())
+}
+
+fn plan(model: ModelSettings) -> Plan {
+    let contexts = Contexts::of(&model).unwrap();
+    Plan {
+        seed: 7,
+        train: vec![],
+        dev: vec![],
+        test: vec![],
+        hold_out: 0,
+        encoding: Encoding::Utf8,
+        non_projective: NonProjective::Skip,
+        contexts,
+        model,
+        prior: Hyperprior::default(),
+        learn_every: 1,
+        schedule: Schedule { shards: 1, sweeps: 5, sync_every: 1, evaluate_every: 0, checkpoint_every: 0 },
+    }
+}
+
+/// A model of the text after a few sweeps, with one shard and no other worker.
+fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join("toy.conllu");
+    std::fs::write(&path, text).unwrap();
+    let treebank = Treebank::read(&[path], Encoding::Utf8, TagColumn::Upos, NonProjective::Skip).unwrap();
+    assert!(treebank.problems.is_empty(), "{:?}", treebank.problems);
+    let plan = plan(settings);
+    let lexicon = Lexicon::learn(&treebank, plan.model.min_count).unwrap();
+    let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
+    let tokens = tokeniser.tokens(&treebank, 1, |_| true, true);
+    let mut trainer = Trainer::new(&plan, &lexicon, &tokens);
+    trainer.draw_shard(0);
+    trainer.sweep_shard(0, 0..5);
+    let kept = Kept::new(&plan, lexicon, treebank.is_single_rooted(), &trainer);
+    (ParserModel::new(kept).expect("a sound model"), treebank)
+}
+
+/// Everything that can be done next: the new top, whether a word was shifted, and the probability.
+fn steps(
+    model: &ParserModel,
+    arena: &mut Configurations,
+    top: u32,
+    words: u32,
+    only: Option<Given>,
+) -> Vec<(u32, bool, f64)> {
+    let lexicon = &model.kept.lexicon;
+    let (depth, labels) = (arena.depth(top), lexicon.labels.len());
+    let is_ended = depth > 0 && arena.item(top).tag == lexicon.root();
+    let mut found = vec![];
+    let mut p_shift = 1.0;
+    if depth >= 2 {
+        let mut moves = vec![];
+        model.all_moves(arena, top, &mut moves);
+        p_shift = if is_ended { 0.0 } else { moves[0] };
+        let all: f64 = if is_ended { moves[1..=labels].iter().sum() } else { 1.0 };
+        for (outcome, p) in moves.iter().enumerate().skip(1) {
+            let transition = transition(outcome as u32, labels);
+            if !is_ended || matches!(transition, Transition::LeftArc(_)) {
+                found.push((arena.reduce(top, transition), false, p / all));
+            }
+        }
+    }
+    if is_ended {
+        return found;
+    }
+    if model.can_end(depth) {
+        let p = model.tagger(arena, top).probability(lexicon.root());
+        found.push((arena.shift(top, words, lexicon.root(), lexicon.words()), true, p_shift * p));
+    }
+    for tag in 0..lexicon.root() {
+        let p_tag = model.tagger(arena, top).probability(tag);
+        for form in (0..lexicon.words()).filter(|&form| only.is_none_or(|only| only.form == form)) {
+            let p = p_shift * p_tag * model.word(arena, top, tag, form);
+            found.push((arena.shift(top, words, tag, form), true, p));
+        }
+    }
+    found
+}
+
+fn is_complete(model: &ParserModel, arena: &Configurations, top: u32) -> bool {
+    arena.depth(top) == 1 && arena.item(top).tag == model.kept.lexicon.root()
+}
+
+/// The probability of all sentences of up to `longest` words, and that of all longer ones.
+fn mass(model: &ParserModel, arena: &mut Configurations, top: u32, words: u32, longest: u32) -> (f64, f64) {
+    if is_complete(model, arena, top) {
+        return (1.0, 0.0);
+    }
+    let mut sums = (0.0, 0.0);
+    for (next, is_shift, p) in steps(model, arena, top, words, None) {
+        let is_word = is_shift && arena.item(next).tag != model.kept.lexicon.root();
+        if is_word && words == longest {
+            sums.1 += p;
+            continue;
+        }
+        let (short, long) = mass(model, arena, next, words + u32::from(is_word), longest);
+        sums = (sums.0 + p * short, sums.1 + p * long);
+    }
+    sums
+}
+
+/// Every distribution as the mean of two that back off in other orders.
+fn several_contexts() -> ModelSettings {
+    let more = |context: &ContextSettings| {
+        let list = context.lists().remove(0);
+        let mut other = list.clone();
+        other[1..].reverse();
+        ContextSettings::Several(vec![list, other])
+    };
+    let one = ModelSettings::default();
+    ModelSettings {
+        transition_context: more(&one.transition_context),
+        tag_context: more(&one.tag_context),
+        word_context: more(&one.word_context),
+        ..one
+    }
+}
+
+#[test]
+fn probabilities_of_everything_sum_to_one() {
+    for (has_several_roots, settings) in
+        [(false, ModelSettings::default()), (true, ModelSettings::default()), (false, several_contexts())]
+    {
+        let (model, _) = train(&toy(has_several_roots), settings);
+        assert_eq!(model.kept.is_single_rooted, !has_several_roots);
+        let (short, long) = mass(&model, &mut Configurations::default(), NOTHING, 0, 3);
+        assert!((short + long - 1.0).abs() < 1e-9, "{short} + {long}");
+        assert!(short > 0.2 && long > 0.01, "{short} + {long}");
+    }
+}
+
+/// Every derivation of the words: its parse.
+fn derivations(model: &ParserModel, words: &[Given]) -> Vec<Parse> {
+    let mut found = vec![];
+    let mut arena = Configurations::default();
+    let mut open = vec![(NOTHING, 0, 1.0f64)];
+    while let Some((top, shifted, p)) = open.pop() {
+        if is_complete(model, &arena, top) {
+            let mut parse = Parse {
+                heads: vec![0; words.len()],
+                labels: vec![Default::default(); words.len()],
+                tags: vec![0; words.len()],
+                ln: p.ln(),
+            };
+            arena.arcs(top, |dependent, head, label| {
+                parse.heads[dependent as usize] = if head as usize == words.len() { 0 } else { head + 1 };
+                parse.labels[dependent as usize] = label;
+            });
+            for (item, _) in arena.backwards(top).filter(|(item, _)| (item.word as usize) < words.len()) {
+                parse.tags[item.word as usize] = item.tag;
+            }
+            found.push(parse);
+            continue;
+        }
+        let only = words.get(shifted as usize).copied();
+        for (next, is_shift, q) in steps(model, &mut arena, top, shifted, only) {
+            let is_root = arena.item(next).tag == model.kept.lexicon.root();
+            let is_due = !is_shift || is_root == (shifted as usize == words.len());
+            if is_due {
+                open.push((next, shifted + u32::from(is_shift && !is_root), p * q));
+            }
+        }
+    }
+    found
+}
+
+fn words(model: &ParserModel, text: &str) -> Vec<Given> {
+    let form = |(place, form): (usize, &str)| Given { form: model.kept.lexicon.word(form, place == 0), tag: None };
+    text.split(' ').enumerate().map(form).collect()
+}
+
+#[test]
+fn enough_particles_find_the_best_derivation() {
+    for (has_several_roots, settings) in
+        [(false, ModelSettings::default()), (true, ModelSettings::default()), (true, several_contexts())]
+    {
+        let (model, _) = train(&toy(has_several_roots), settings);
+        for text in ["dog", "the dog", "dog barks", "the dog barks", "barks dog the", "dog dog dog"] {
+            let words = words(&model, text);
+            let all = derivations(&model, &words);
+            let best = all.iter().max_by(|a, b| a.ln.total_cmp(&b.ln)).expect("a derivation");
+            for search in [Search::Particles, Search::Beam] {
+                let particles = if search == Search::Beam { 10_000 } else { 100_000_000 };
+                let found = Decoder::new(&model, search, particles).parse(&words);
+                assert!((found.ln - best.ln).abs() < 1e-9, "{text} {search:?}: {found:?} instead of {best:?}");
+                assert_eq!((&found.heads, &found.tags), (&best.heads, &best.tags), "{text} {search:?}");
+            }
+            let all_ln = all.iter().map(|parse| parse.ln.exp()).sum::<f64>().ln();
+            let evidence = Decoder::new(&model, Search::Beam, 10_000).evidence_ln(&words);
+            assert!(evidence <= all_ln + 1e-9 && evidence >= best.ln - 1e-9, "{best:?} {evidence} {all_ln}");
+        }
+    }
+}
+
+/// The sum of p over derivations of a tree by the non-deterministic oracle, and how many there are.
+fn oracle_sum(model: &ParserModel, gold: &Tree, ids: &[(u32, u32)]) -> (f64, usize) {
+    let (mut sum, mut count) = (0.0, 0);
+    let mut arena = Configurations::default();
+    let mut start = ArcStandard::default();
+    start.start(gold.words());
+    let mut open = vec![(start, NOTHING, 0usize, 1.0f64)];
+    while let Some((system, top, shifted, p)) = open.pop() {
+        if system.is_final() {
+            sum += p;
+            count += 1;
+            continue;
+        }
+        for step in system.oracles(gold) {
+            let only = ids.get(shifted).map(|&(_, form)| Given { form, tag: None });
+            let reached = steps(model, &mut arena, top, shifted as u32, only);
+            let is_this = |next: u32| {
+                let item = arena.item(next);
+                item.transition == step && (step != Transition::Shift || item.tag == ids[shifted].0)
+            };
+            let (next, is_shift, q) = *reached.iter().find(|(next, ..)| is_this(*next)).expect("a legal step");
+            let mut after = system.clone();
+            after.apply(step);
+            open.push((after, next, shifted + usize::from(is_shift), p * q));
+        }
+    }
+    (sum, count)
+}
+
+#[test]
+fn derivations_by_the_oracle_are_all_derivations_of_a_tree() {
+    let (model, treebank) = train(&toy(true), ModelSettings::default());
+    let lexicon = &model.kept.lexicon;
+    let mut several = 0;
+    for sentence in treebank.sentences().filter(|sentence| sentence.len() <= 4) {
+        let mut gold = Tree::default();
+        gold.set_heads(sentence.iter().map(|word| word.head));
+        (1..)
+            .zip(sentence)
+            .for_each(|(place, word)| gold.set_label(place, crate::transition::Label(word.label as u16)));
+        let form = |word: &super::treebank::Word| lexicon.word(treebank.forms.name(word.form), false);
+        let mut ids: Vec<(u32, u32)> = sentence.iter().map(|word| (word.tag, form(word))).collect();
+        let given: Vec<Given> = ids.iter().map(|&(_, form)| Given { form, tag: None }).collect();
+        ids.push((lexicon.root(), lexicon.words()));
+        let is_same = |parse: &Parse| {
+            sentence.iter().enumerate().all(|(place, word)| {
+                (parse.heads[place], u32::from(parse.labels[place].0), parse.tags[place])
+                    == (word.head, word.label, word.tag)
+            })
+        };
+        let same: Vec<f64> =
+            derivations(&model, &given).iter().filter(|parse| is_same(parse)).map(|parse| parse.ln.exp()).collect();
+        let (sum, count) = oracle_sum(&model, &gold, &ids);
+        assert_eq!(count, same.len(), "{sentence:?}");
+        let brute: f64 = same.iter().sum();
+        assert!((sum - brute).abs() < 1e-9 * brute, "{sum} {brute}");
+        several += usize::from(count > 1);
+    }
+    assert!(several > 0, "some tree has several derivations");
+}
+
+#[test]
+fn a_model_without_words_parses_given_tags() {
+    let settings = ModelSettings { lexicalised: false, ..ModelSettings::default() };
+    let (model, treebank) = train(&toy(false), settings);
+    let tags: Vec<Given> = treebank.sentence(0).iter().map(|word| Given { form: 0, tag: Some(word.tag) }).collect();
+    let parse = Decoder::new(&model, Search::Particles, 100).parse(&tags);
+    assert_eq!(parse.heads, [2, 3, 0]);
+    assert!(Decoder::new(&model, Search::Particles, 100).parse(&[]).heads.is_empty());
+}

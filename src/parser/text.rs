@@ -1,0 +1,293 @@
+//! Sentences to be parsed, and their parses: CoNLL-U (or CoNLL-X) or plain text in, CoNLL-U out, in the order of the input.
+//!
+//! In CoNLL-U, comments, multiword tokens, empty nodes and all columns but those that the parser finds stay as they are.
+//! In plain text a line is a sentence and white space stands between words; blank lines are none. Sentences are read in
+//! batches, parsed on several threads, and written: memory does not grow with the file.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::decode::{Decoder, Given, Parse};
+use super::evaluate::{Settings, parse_all};
+use super::job::Tags;
+use super::model::ParserModel;
+use crate::corpus::conll::{COLUMNS, column};
+use crate::corpus::diagnostic::{Problem, Rule};
+use crate::corpus::lines::{Line, Lines};
+use crate::corpus::open::open;
+use crate::corpus::text::Encoding;
+
+/// How sentences stand in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// CoNLL-U where a line has ten columns, else plain text
+    #[default]
+    Auto,
+    /// CoNLL-U or CoNLL-X
+    Conllu,
+    /// A sentence per line, blanks between words
+    Text,
+}
+
+/// Sentences of a batch.
+const BATCH: usize = 2048;
+
+/// The longest line, in bytes.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// A sentence as CoNLL-U lines, without what is to be found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unparsed {
+    lines: Vec<String>,
+    /// Which lines are words.
+    words: Vec<usize>,
+}
+
+impl Unparsed {
+    /// A sentence of plain text; `number` is its name.
+    pub fn of_text(text: &str, number: u64) -> Unparsed {
+        let text: Vec<&str> = text.split_whitespace().collect();
+        let mut sentence = Unparsed::default();
+        sentence.lines.push(format!("# sent_id = {number}"));
+        sentence.lines.push(format!("# text = {}", text.join(" ")));
+        for (id, form) in (1..).zip(text) {
+            sentence.words.push(sentence.lines.len());
+            sentence.lines.push(format!("{id}\t{form}\t_\t_\t_\t_\t_\t_\t_\t_"));
+        }
+        sentence
+    }
+
+    fn column(&self, word: usize, column: usize) -> &str {
+        self.lines[self.words[word]].split('\t').nth(column).unwrap_or("")
+    }
+
+    /// Number of words.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The words as the model numbers them. A tag that is missing, or that the model does not know, is to be found.
+    pub fn given(&self, model: &ParserModel, tags: Tags) -> Vec<Given> {
+        let (lexicon, tag_column) = (&model.kept.lexicon, model.kept.tag_column.index());
+        let tag = |word: usize| match tags {
+            Tags::Predict => None,
+            Tags::Gold | Tags::Given => lexicon.tag(self.column(word, tag_column)),
+        };
+        let given = |word: usize| {
+            let form = lexicon.word(self.column(word, column::FORM), word == 0);
+            Given { form, tag: tag(word) }
+        };
+        (0..self.len()).map(given).collect()
+    }
+
+    /// Writes the sentence with a parse; `rank` is said where several parses are asked for.
+    fn write(&self, model: &ParserModel, parse: &Parse, rank: Option<usize>, out: &mut String) {
+        let lexicon = &model.kept.lexicon;
+        let tag_column = model.kept.tag_column.index();
+        let mut word = 0;
+        let first = self.lines.iter().position(|line| !line.starts_with('#')).unwrap_or(self.lines.len());
+        for (number, line) in self.lines.iter().enumerate() {
+            if let Some(rank) = rank.filter(|_| number == first) {
+                *out += &format!("# parse = {rank}\n# log_probability = {:.4}\n", parse.ln);
+            }
+            if self.words.get(word) != Some(&number) {
+                *out += line;
+                out.push('\n');
+                continue;
+            }
+            for (at, old) in line.split('\t').enumerate() {
+                if at > 0 {
+                    out.push('\t');
+                }
+                match at {
+                    _ if at == tag_column => *out += &lexicon.tags[parse.tags[word] as usize],
+                    column::HEAD => *out += &parse.heads[word].to_string(),
+                    column::DEPREL => *out += &lexicon.labels[usize::from(parse.labels[word].0)],
+                    column::DEPS => out.push('_'), // enhanced arcs would be those of another tree
+                    _ => *out += old,
+                }
+            }
+            out.push('\n');
+            word += 1;
+        }
+        out.push('\n');
+    }
+}
+
+/// What was parsed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parsed {
+    pub sentences: u64,
+    pub words: u64,
+    /// Sentences that could not be read.
+    pub skipped: u64,
+}
+
+/// Reads sentences.
+struct SentenceReader {
+    lines: Lines,
+    format: Format,
+    number: u64,
+    /// A sentence in the making, the line that it begins on, and what is wrong with it.
+    sentence: Unparsed,
+    fault: Option<Problem>,
+}
+
+impl SentenceReader {
+    /// The next sentence, or what is wrong with it; none at the end.
+    fn next(&mut self) -> Result<Option<Result<Unparsed, Problem>>, Problem> {
+        loop {
+            let Some(line) = self.lines.next_line()? else { return Ok(self.finish()) };
+            let found = take(&mut self.sentence, &mut self.fault, &mut self.format, &mut self.number, &line);
+            if found && let Some(sentence) = self.finish() {
+                return Ok(Some(sentence));
+            }
+        }
+    }
+
+    /// Hands out the sentence in the making, where there is one.
+    fn finish(&mut self) -> Option<Result<Unparsed, Problem>> {
+        let sentence = std::mem::take(&mut self.sentence);
+        match self.fault.take() {
+            Some(fault) => Some(Err(fault)),
+            None if sentence.is_empty() => None,
+            None => Some(Ok(sentence)),
+        }
+    }
+}
+
+/// Adds a line to the sentence in the making; returns whether it ends there.
+fn take(
+    sentence: &mut Unparsed,
+    fault: &mut Option<Problem>,
+    format: &mut Format,
+    number: &mut u64,
+    line: &Line<'_>,
+) -> bool {
+    let mut problem = |rule, message| {
+        fault.get_or_insert(Problem { line: line.number, rule, sentence: String::new(), message });
+    };
+    let text = match &line.text {
+        Ok(text) => *text,
+        Err((rule, message)) => {
+            problem(*rule, message.clone());
+            return *format == Format::Text;
+        }
+    };
+    if *format == Format::Auto && !line.is_blank() && !text.starts_with('#') {
+        *format = if text.split('\t').count() == COLUMNS { Format::Conllu } else { Format::Text };
+        if *format == Format::Text {
+            *sentence = Unparsed::default(); // what looked like comments were sentences, but nobody begins a text with #
+        }
+    }
+    match *format {
+        Format::Text if line.is_blank() => false,
+        Format::Text => {
+            *number += 1;
+            *sentence = Unparsed::of_text(text, *number);
+            true
+        }
+        _ if text.is_empty() => true,
+        _ => {
+            take_row(sentence, text, &mut problem);
+            false
+        }
+    }
+}
+
+/// Adds a line of CoNLL-U.
+fn take_row(sentence: &mut Unparsed, text: &str, problem: &mut dyn FnMut(Rule, String)) {
+    if !text.starts_with('#') {
+        let columns = text.split('\t').count();
+        let (id, due) = (text.split('\t').next().unwrap_or(""), sentence.words.len() + 1);
+        match id.parse::<usize>() {
+            _ if columns != COLUMNS => problem(Rule::ColumnCount, format!("{columns} columns instead of {COLUMNS}")),
+            Ok(id) if id == due => sentence.words.push(sentence.lines.len()),
+            Ok(_) => problem(Rule::IdOrder, format!("ID is {id}, not {due}")),
+            Err(_) if id.contains(['-', '.']) => {} // a multiword token or an empty node
+            Err(_) => problem(Rule::BadId, format!("ID is `{id}`, not a number, range or empty node")),
+        }
+    }
+    sentence.lines.push(text.to_string());
+}
+
+/// A file of sentences.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub path: &'a Path,
+    pub encoding: Encoding,
+    pub format: Format,
+}
+
+/// Shows the sentences of a file in batches; what is wrong with others is reported.
+pub fn read_sentences(
+    source: &Source<'_>,
+    mut visit: impl FnMut(&[Unparsed]) -> io::Result<()>,
+    mut report: impl FnMut(Problem),
+) -> io::Result<()> {
+    let lines = match Lines::begin(open(source.path)?, source.encoding, LONGEST_LINE) {
+        Ok(lines) => lines,
+        Err(problem) => return Err(io::Error::new(io::ErrorKind::InvalidData, problem.message)),
+    };
+    let (sentence, fault) = (Unparsed::default(), None);
+    let mut reader = SentenceReader { lines, format: source.format, number: 0, sentence, fault };
+    let mut batch = vec![];
+    loop {
+        match reader.next() {
+            Ok(Some(Ok(sentence))) => batch.push(sentence),
+            Ok(Some(Err(problem))) => report(problem),
+            Ok(None) => break,
+            Err(problem) => {
+                report(problem);
+                break;
+            }
+        }
+        if batch.len() == BATCH {
+            visit(&batch)?;
+            batch.clear();
+        }
+    }
+    if batch.is_empty() { Ok(()) } else { visit(&batch) }
+}
+
+/// Parses a file; `best` parses of each sentence where more than one is asked for.
+pub fn parse_file(
+    model: &ParserModel,
+    settings: &Settings,
+    source: &Source<'_>,
+    best: Option<usize>,
+    out: &mut dyn Write,
+    mut report: impl FnMut(Problem),
+) -> io::Result<Parsed> {
+    let mut parsed = Parsed::default();
+    let mut skipped = 0;
+    let parse = |decoder: &mut Decoder<'_>, sentence: &Unparsed| {
+        let given = sentence.given(model, settings.tags);
+        let mut text = String::new();
+        match best {
+            None => sentence.write(model, &decoder.parse(&given), None, &mut text),
+            Some(count) => {
+                for (rank, parse) in (1..).zip(&decoder.best(&given, count)) {
+                    sentence.write(model, parse, Some(rank), &mut text);
+                }
+            }
+        }
+        text
+    };
+    let visit = |batch: &[Unparsed]| {
+        parsed.sentences += batch.len() as u64;
+        parsed.words += batch.iter().map(|sentence| sentence.len() as u64).sum::<u64>();
+        let texts = parse_all(model, settings, batch.len(), |decoder, number| parse(decoder, &batch[number]));
+        texts.iter().try_for_each(|text| out.write_all(text.as_bytes()))
+    };
+    read_sentences(source, visit, |problem| {
+        skipped += 1;
+        report(problem);
+    })?;
+    parsed.skipped = skipped;
+    Ok(parsed)
+}

@@ -1,0 +1,139 @@
+//! The parser as a model of the sweep driver: hierarchies of restaurants for transitions, tags and words, one for each
+//! context that they have.
+//!
+//! With the static oracle every tree has one derivation, so given the treebank the hierarchies are independent, and a sweep
+//! takes every token of each out of its restaurant and seats it again. What is exact with one shard, and what is not with
+//! several, is that of [`Franchise`].
+
+use std::ops::Range;
+
+use super::job::{Part, Plan};
+use super::lexicon::Lexicon;
+use super::tokens::Tokens;
+use crate::cluster::rng::{Generator, Purpose, generator};
+use crate::cluster::sweep::{Model, Post};
+use crate::restaurant::franchise::Franchise;
+use crate::restaurant::parameters::Parameters;
+use crate::restaurant::tree::{Paths, Tree};
+
+pub struct Trainer {
+    plan: Plan,
+    /// One for each context of the plan.
+    parts: Vec<Franchise>,
+}
+
+impl Trainer {
+    /// The model of a worker with these tokens.
+    pub fn new(plan: &Plan, lexicon: &Lexicon, tokens: &[Tokens]) -> Trainer {
+        let part = |((part, _), tokens): (&(Part, _), &Tokens)| {
+            let parameters = Parameters::new(tokens.depth(), plan.model.discount, plan.model.strength);
+            let base = 1.0 / f64::from(lexicon.outcomes(*part));
+            Franchise::new(Tree::plant(tokens), &tokens.shards, parameters, base, plan.schedule.shards == 1)
+        };
+        Trainer { plan: plan.clone(), parts: plan.contexts.all.iter().zip(tokens).map(part).collect() }
+    }
+
+    /// One for each context of the plan.
+    pub fn parts(&self) -> &[Franchise] {
+        &self.parts
+    }
+
+    /// The generator of a part for a purpose.
+    fn rng(&self, purpose: Purpose, part: usize, shard: u32, sweep: u64) -> Generator {
+        generator(self.plan.seed, purpose, u64::from(shard) << 8 | part as u64, sweep)
+    }
+}
+
+impl Model for Trainer {
+    /// Tables of each part.
+    type Saved = Vec<Vec<u32>>;
+    type Shared = Vec<Parameters>;
+
+    fn draw_shard(&mut self, number: u32) {
+        for part in 0..self.parts.len() {
+            let mut rng = self.rng(Purpose::Initial, part, number, 0);
+            self.parts[part].seat(number, &mut rng);
+        }
+    }
+
+    fn load_shard(&mut self, number: u32, saved: Vec<Vec<u32>>) -> Result<(), String> {
+        if saved.len() != self.parts.len() {
+            return Err(format!("the checkpoint of shard {number} is not that of a parser"));
+        }
+        self.parts.iter_mut().zip(saved).for_each(|(part, tables)| part.load(number, tables));
+        Ok(())
+    }
+
+    fn save_shard(&self, number: u32) -> Vec<Vec<u32>> {
+        self.parts.iter().map(|part| part.save(number)).collect()
+    }
+
+    /// Nothing: what was drawn or loaded is noted already.
+    fn count_shard(&mut self, _: u32) {}
+
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+        for part in 0..self.parts.len() {
+            self.parts[part].undo();
+            for sweep in sweeps.clone() {
+                let mut rng = self.rng(Purpose::Sweep, part, number, sweep);
+                self.parts[part].sweep(number, &mut rng);
+            }
+            if self.plan.schedule.shards > 1 {
+                self.parts[part].note();
+            }
+        }
+    }
+
+    fn synchronise(&mut self, post: &mut Post<'_>) {
+        self.parts.iter_mut().for_each(|part| part.synchronise(post));
+    }
+
+    /// The sums of auxiliary variables, by part and depth.
+    fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        if self.plan.learn_every == 0 || !sweep.is_multiple_of(self.plan.learn_every) {
+            return vec![];
+        }
+        let mut figures = vec![];
+        for part in 0..self.parts.len() {
+            let mut rng = self.rng(Purpose::Statistics, part, number, sweep);
+            figures.extend(self.parts[part].statistics(number, &mut rng));
+        }
+        figures
+    }
+
+    fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
+        let mut sums = vec![0.0; self.parts.iter().map(Franchise::statistics_count).sum()];
+        for of_shard in statistics {
+            sums.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
+        }
+        if statistics.iter().all(Vec::is_empty) {
+            return;
+        }
+        let mut rest = sums.as_slice();
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            let (here, behind) = rest.split_at(part.statistics_count());
+            rest = behind;
+            let mut rng = generator(self.plan.seed, Purpose::Hyperparameters, sweep, number as u64);
+            part.learn(here, &self.plan.prior, &mut rng);
+        }
+    }
+
+    /// Nothing: sentences are parsed when training has ended, by the worker that holds all of the model.
+    fn evaluate(&mut self, _: u32, _: u64) -> Vec<f64> {
+        vec![]
+    }
+
+    fn shared(&self) -> Vec<Parameters> {
+        self.parts.iter().map(|part| part.parameters().clone()).collect()
+    }
+
+    fn set_shared(&mut self, shared: Vec<Parameters>) {
+        self.parts.iter_mut().zip(shared).for_each(|(part, parameters)| part.set_parameters(parameters));
+    }
+
+    fn tokens(&self, number: u32) -> u64 {
+        // A tag is generated with each word.
+        let tags = self.plan.contexts.all.iter().position(|(part, _)| *part == Part::Tag);
+        tags.map_or(0, |tags| self.parts[tags].tokens(number))
+    }
+}
