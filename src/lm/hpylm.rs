@@ -364,7 +364,7 @@ impl Hpylm {
             let dishes: Vec<u32> = self.at_home.get(&number).expect("an own shard").dishes.iter().collect();
             assert_eq!(dishes.len(), tables.len(), "the checkpoint of shard {number} has other dishes");
             let change = |(dish, tables)| Change { dish, tables: tables as i32, tokens: 0 };
-            self.note_undone(dishes.into_iter().zip(tables.into_iter()).map(change));
+            self.note_undone(dishes.into_iter().zip(tables).map(change));
         }
     }
 

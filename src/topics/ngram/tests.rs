@@ -87,13 +87,16 @@ impl ToyModel {
     }
 }
 
+/// Topic, context, outcome.
+type Place = (u16, Vec<u32>, u32);
+
 /// Topics and orders of tokens, and the counts of restaurants and coins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     topics: Vec<u16>,
     orders: Vec<u8>,
     /// (topic, context, outcome): customers, tables, tables that went up (where tables have labels).
-    seats: BTreeMap<(u16, Vec<u32>, u32), (u32, u32, u32)>,
+    seats: BTreeMap<Place, (u32, u32, u32)>,
     /// (context, side): customers, tables.
     coins: BTreeMap<(Vec<u32>, u32), (u32, u32)>,
     /// Context: stops, passes.
@@ -430,7 +433,7 @@ type View = fn(&State) -> Vec<u32>;
 const VIEWS: [(&str, View); 4] = [
     ("topics", |state| state.topics.iter().map(|&topic| u32::from(topic)).collect()),
     ("tables", |state| {
-        let at = |depth: bool| state.seats.iter().filter(move |(key, _)| !key.1.is_empty() == depth);
+        let at = |depth: bool| state.seats.iter().filter(move |(key, _)| key.1.is_empty() != depth);
         vec![at(false).map(|(_, counts)| counts.1).sum(), at(true).map(|(_, counts)| counts.1).sum()]
     }),
     ("labels", |state| {

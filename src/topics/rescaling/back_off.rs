@@ -68,12 +68,12 @@ impl BackOff<'_> {
         }
         let (mut probability, mut sum) = (f64::from(at(&self.root, word)), sum);
         let mut means = [orders[0] * probability, orders[0] * sum];
-        for depth in 1..=path.depth() {
+        for (depth, part) in (1..=path.depth()).zip(&orders[1..]) {
             let share = f64::from(self.shares[path.restaurant(depth) as usize]);
             probability = f64::from(self.seats[path.dish(depth) as usize]) + share * probability;
             sum = self.seats_sum(path.restaurant(depth), factors) + share * sum;
-            means[0] += orders[depth] * probability;
-            means[1] += orders[depth] * sum;
+            means[0] += part * probability;
+            means[1] += part * sum;
         }
         f64::from(at(factors, word)) * means[0] / means[1]
     }
