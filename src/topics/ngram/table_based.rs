@@ -770,3 +770,29 @@ fn side_path(tree: &Tree, dish: u32, yes: bool, coin: &mut Path) -> usize {
     coin.map(|restaurant| 2 * restaurant + u32::from(yes));
     coin.depth()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A topic that falls behind by thousands of digits may catch up: no factor is lost on the way.
+    #[test]
+    fn weights_are_the_product_of_all_factors() {
+        let mut weights = Weights { values: vec![0.0; 3], exponents: vec![0; 3], factors: 0 };
+        weights.start().copy_from_slice(&[2.0, 1.0, 0.0]);
+        for factor in [1e-7, 1e7] {
+            for _ in 0..1000 {
+                weights.values[1] *= factor;
+                weights.multiplied();
+            }
+        }
+        let found = weights.finish().to_vec();
+        assert!((found[1] / found[0] - 0.5).abs() < 1e-9 && found[2] == 0.0, "{found:?}");
+        weights.start().copy_from_slice(&[1.0, 1.0, 1.0]);
+        for _ in 0..100 {
+            weights.values[2] *= 1e6;
+            weights.multiplied();
+        }
+        assert_eq!(weights.finish()[..2], [0.0, 0.0], "far behind at the end");
+    }
+}
