@@ -5,7 +5,7 @@
 //! - `rules`: discounts and strengths; `seating`: customers of a topic come and go
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
-//! - `token_based`, `table_based`: the two samplers
+//! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables
 //! - `merge`: seatings of several shards, brought together
 //! - `held_out`: the probability of documents not seen
 //! - `learn`: discounts, strengths and the prior
@@ -32,6 +32,7 @@ pub mod show;
 pub mod stream;
 pub mod table_based;
 pub mod token_based;
+mod weights;
 
 #[cfg(test)]
 mod invariants;

@@ -41,6 +41,7 @@ use super::documents::{Alpha, Seating, ShardTokens};
 use super::rules::Rules;
 use super::seats::Slot;
 use super::token_based::settle;
+use super::weights::Weights;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
 use crate::math::ln;
@@ -50,13 +51,6 @@ use crate::restaurant::tree::{NONE, Tree};
 
 /// A customer that is a token has this bit beside the token's number; others are tables.
 const TOKEN: u32 = 1 << 31;
-
-/// So many factors may be multiplied before the weights are scaled: none is below 1e-8 or above 1e8.
-const BETWEEN_SCALES: u32 = 12;
-
-/// What a weight is scaled by where it is smaller than one over its root, or larger than that.
-const SCALE: f64 = f64::from_bits((1023 + 465) << 52);
-const SCALE_ROOT: f64 = 1e140;
 
 /// How often a block may go from or to topic 0, in SWITCHING.
 const TURNS: f64 = 0.5;
@@ -126,16 +120,6 @@ pub struct TableSampler {
     alpha: Vec<f64>,
 }
 
-/// Weights of topics, each with an exponent of its own: those of large blocks differ by thousands of digits on the way, and
-/// which is the largest is known at the end only.
-struct Weights {
-    values: Vec<f64>,
-    /// Powers of [`SCALE`].
-    exponents: Vec<i32>,
-    /// Multiplied since the last look at exponents.
-    factors: u32,
-}
-
 /// Buffers of seating.
 #[derive(Default)]
 struct Seats {
@@ -155,7 +139,7 @@ impl TableSampler {
             waiting: vec![vec![]; depth + 1],
             block: Block::default(),
             seats: Seats::default(),
-            weights: Weights { values: vec![0.0; topics], exponents: vec![0; topics], factors: 0 },
+            weights: Weights::new(topics),
             alpha: vec![],
         }
     }
@@ -652,52 +636,6 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
     weights.multiplied();
 }
 
-impl Weights {
-    /// For a first factor of each.
-    #[inline(always)]
-    fn start(&mut self) -> &mut [f64] {
-        self.exponents.fill(0);
-        self.factors = 0;
-        &mut self.values
-    }
-
-    /// Notes that all were multiplied by another factor; now and then, brings them back to where numbers are exact.
-    #[inline(always)]
-    fn multiplied(&mut self) {
-        self.factors += 1;
-        if self.factors < BETWEEN_SCALES {
-            return;
-        }
-        self.factors = 0;
-        for (value, exponent) in self.values.iter_mut().zip(&mut self.exponents) {
-            if *value > SCALE_ROOT {
-                (*value, *exponent) = (*value / SCALE, *exponent + 1);
-            } else if *value < 1.0 / SCALE_ROOT && *value > 0.0 {
-                (*value, *exponent) = (*value * SCALE, *exponent - 1);
-            }
-        }
-    }
-
-    /// The weights with one exponent: that of the largest.
-    #[inline(always)]
-    fn finish(&mut self) -> &[f64] {
-        self.factors = BETWEEN_SCALES;
-        self.multiplied();
-        let is_there = |(_, value): &(&i32, &f64)| **value > 0.0;
-        let most = self.exponents.iter().zip(&self.values).filter(is_there).map(|(exponent, _)| *exponent).max();
-        let most = most.unwrap_or(0);
-        for (value, exponent) in self.values.iter_mut().zip(&self.exponents) {
-            match most - exponent {
-                0 => {}
-                1 => *value /= SCALE,
-                2 => *value = *value / SCALE / SCALE,
-                _ => *value = 0.0,
-            }
-        }
-        &self.values
-    }
-}
-
 /// A draw by weight.
 #[inline(always)]
 fn choose(weights: &[f64], rng: &mut Generator) -> usize {
@@ -769,30 +707,4 @@ fn side_path(tree: &Tree, dish: u32, yes: bool, coin: &mut Path) -> usize {
     coin.find(tree, dish);
     coin.map(|restaurant| 2 * restaurant + u32::from(yes));
     coin.depth()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A topic that falls behind by thousands of digits may catch up: no factor is lost on the way.
-    #[test]
-    fn weights_are_the_product_of_all_factors() {
-        let mut weights = Weights { values: vec![0.0; 3], exponents: vec![0; 3], factors: 0 };
-        weights.start().copy_from_slice(&[2.0, 1.0, 0.0]);
-        for factor in [1e-7, 1e7] {
-            for _ in 0..1000 {
-                weights.values[1] *= factor;
-                weights.multiplied();
-            }
-        }
-        let found = weights.finish().to_vec();
-        assert!((found[1] / found[0] - 0.5).abs() < 1e-9 && found[2] == 0.0, "{found:?}");
-        weights.start().copy_from_slice(&[1.0, 1.0, 1.0]);
-        for _ in 0..100 {
-            weights.values[2] *= 1e6;
-            weights.multiplied();
-        }
-        assert_eq!(weights.finish()[..2], [0.0, 0.0], "far behind at the end");
-    }
 }
