@@ -348,104 +348,72 @@ impl ContextOwner {
     }
 }
 
-/// Contexts and outcomes as they come in letters: length, elements, outcome, and so on.
-struct List {
+/// Contexts and outcomes as they come in letters, one letter behind the other: length, elements, outcome, and so on.
+struct Lists {
     words: Vec<u32>,
     starts: Vec<u32>,
+    /// By letter, the number of all contexts up to its end.
+    ends: Vec<usize>,
     depth: usize,
-    symbols: u32,
+    symbols: usize,
 }
 
-impl List {
-    fn new(words: Vec<u32>, depth: usize, symbols: u32) -> List {
-        let mut starts = vec![];
-        let mut at = 0;
-        while at < words.len() {
-            starts.push(at as u32);
-            at += words[at] as usize + 2;
+impl Lists {
+    fn new(letters: Vec<Vec<u32>>, depth: usize) -> Lists {
+        let words = letters.concat();
+        assert!(u32::try_from(words.len()).is_ok(), "an owner is told of fewer than 4 billion elements of contexts");
+        let symbols = words.iter().max().map_or(1, |most| *most as usize + 1);
+        let (mut starts, mut ends) = (vec![], vec![]);
+        let (mut at, mut end) = (0, 0);
+        for letter in &letters {
+            end += letter.len();
+            while at < end {
+                starts.push(at as u32);
+                at += words[at] as usize + 2;
+            }
+            ends.push(starts.len());
         }
-        List { words, starts, depth, symbols }
+        Lists { words, starts, ends, depth, symbols }
     }
+}
 
-    fn length(&self, token: usize) -> usize {
-        self.words[self.starts[token] as usize] as usize
+impl Paths for Lists {
+    fn count(&self) -> usize {
+        self.starts.len()
     }
-
-    fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        (depth < self.length(token)).then(|| self.words[self.starts[token] as usize + 1 + depth])
+    fn symbols(&self) -> usize {
+        self.symbols
     }
-
+    fn depth(&self) -> usize {
+        self.depth
+    }
     fn outcome(&self, token: usize) -> u32 {
         self.words[self.starts[token] as usize + 1 + self.length(token)]
     }
-}
-
-/// Several lists, one behind the other.
-struct Lists<'a>(&'a [List], Vec<usize>);
-
-impl Lists<'_> {
-    #[inline]
-    fn at(&self, token: usize) -> (&List, usize) {
-        let list = self.1.partition_point(|&end| end <= token);
-        let before = list.checked_sub(1).map_or(0, |list| self.1[list]);
-        (&self.0[list], token - before)
-    }
-}
-
-impl Paths for Lists<'_> {
-    fn count(&self) -> usize {
-        self.1.last().copied().unwrap_or(0)
-    }
-    fn symbols(&self) -> usize {
-        self.0.iter().map(|list| list.symbols as usize).max().unwrap_or(0).max(1)
-    }
-    fn depth(&self) -> usize {
-        self.0.first().map_or(0, |list| list.depth)
-    }
-    fn outcome(&self, token: usize) -> u32 {
-        let (list, token) = self.at(token);
-        list.outcome(token)
-    }
     fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        let (list, token) = self.at(token);
-        list.element(token, depth)
+        (depth < self.length(token)).then(|| self.words[self.starts[token] as usize + 1 + depth])
+    }
+    fn length(&self, token: usize) -> usize {
+        self.words[self.starts[token] as usize] as usize
     }
 }
 
-/// The tree of all lists together, and for each list, the dish there for each dish of the list's own tree.
+/// The tree of all letters together, and for each letter, the dish there for each dish of the letter's own tree: of the
+/// two trees, one is a part of the other, and they number what they have in common in the same order.
 fn plant_together(letters: Vec<Vec<u32>>, depth: usize) -> (Tree, Vec<Vec<u32>>) {
-    let symbols = letters.iter().flatten().max().map_or(1, |most| most + 1);
-    let lists: Vec<List> = letters.into_iter().map(|words| List::new(words, depth, symbols)).collect();
-    let ends = lists.iter().scan(0, |end, list| {
-        *end += list.starts.len();
-        Some(*end)
-    });
-    let all = Lists(&lists, ends.collect());
-    let whole = Tree::plant(&all);
-    let whole_leaves = by_token(&whole);
-    let mut before = 0;
-    let mut maps = vec![];
-    for list in &lists {
-        let part = Tree::plant(&Lists(std::slice::from_ref(list), vec![list.starts.len()]));
-        let mut map = vec![NONE; part.tree.dishes.len()];
-        for (token, leaf) in by_token(&part).into_iter().enumerate() {
-            let (mut own, mut there) = (leaf, whole_leaves[before + token]);
-            while own != NONE && map[own as usize] == NONE {
-                map[own as usize] = there;
-                own = part.tree.dishes[own as usize].parent;
-                there = whole.tree.dishes[there as usize].parent;
-            }
+    let lists = Lists::new(letters, depth);
+    let Planted { tree, order, leaves } = Tree::plant(&lists);
+    let mut parts = vec![Marks::new(tree.dishes.len()); lists.ends.len()];
+    for (&token, &leaf) in order.iter().zip(&leaves) {
+        let part = &mut parts[lists.ends.partition_point(|&end| end <= token as usize)];
+        let mut dish = leaf;
+        while dish != NONE && !part.contains(dish) {
+            part.set(dish);
+            dish = tree.dishes[dish as usize].parent;
         }
-        before += list.starts.len();
-        maps.push(map);
     }
-    (whole.tree, maps)
-}
-
-fn by_token(planted: &Planted) -> Vec<u32> {
-    let mut leaves = vec![NONE; planted.order.len()];
-    planted.order.iter().zip(&planted.leaves).for_each(|(&token, &leaf)| leaves[token as usize] = leaf);
-    leaves
+    let maps = parts.iter().map(|part| part.iter().collect()).collect();
+    (tree, maps)
 }
 
 /// The dishes without children, by owner of their outcome: those above follow from them.
