@@ -10,6 +10,7 @@
 //!   -> Line           of bounded length, as UTF-8        open.rs, text.rs, lines.rs
 //!   -> RawDocument    or Problems with addresses         documents.rs, diagnostic.rs
 //!   -> training and test documents                       hold_out.rs
+//!   -> sentences      of running text, and their words   running.rs
 //!   -> tokens         numbers and case made one          tokens.rs
 //!   -> word ids       rare and unseen words unknown      vocabulary.rs
 //!   -> shards         of about equally many tokens       shard.rs
@@ -24,6 +25,7 @@ pub mod hold_out;
 pub mod lines;
 pub mod open;
 pub mod piece;
+pub mod running;
 pub mod shard;
 pub mod synth;
 pub mod text;

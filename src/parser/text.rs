@@ -1,9 +1,11 @@
 //! Sentences to be parsed, and their parses: CoNLL-U (or CoNLL-X) or plain text in, CoNLL-U out, in the order of the input.
 //!
 //! In CoNLL-U, comments, multiword tokens, empty nodes and all columns but those that the parser finds stay as they are.
-//! In plain text a line is a sentence and white space stands between words; blank lines are none. Sentences are read in
-//! batches, parsed on several threads, and written: memory does not grow with the file.
+//! In plain text a line is a sentence and white space stands between words; blank lines are none. Running text is cut into
+//! sentences and words first ([`RunningText`]). Sentences are read in batches, parsed on several threads, and written: memory
+//! does not grow with the file.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -15,6 +17,7 @@ use crate::corpus::conll::{COLUMNS, column};
 use crate::corpus::diagnostic::{Problem, Rule};
 use crate::corpus::lines::{Line, Lines};
 use crate::corpus::open::open;
+use crate::corpus::running::RunningText;
 use crate::corpus::text::Encoding;
 
 /// How sentences stand in a file.
@@ -27,6 +30,8 @@ pub enum Format {
     Conllu,
     /// A sentence per line, blanks between words
     Text,
+    /// Books, pages and the like, a paragraph per line: sentences and words are found by rules made for English
+    Running,
 }
 
 /// Sentences of a batch.
@@ -34,6 +39,9 @@ const BATCH: usize = 2048;
 
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
+
+/// Words of a sentence of running text: what has more is hardly one.
+const MOST_WORDS: usize = 1000;
 
 /// A sentence as CoNLL-U lines, without what is to be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +54,10 @@ pub struct Unparsed {
 impl Unparsed {
     /// A sentence of plain text; `number` is its name.
     pub fn of_text(text: &str, number: u64) -> Unparsed {
-        let text: Vec<&str> = text.split_whitespace().collect();
+        Unparsed::of_words(&text.split_whitespace().collect::<Vec<_>>(), number)
+    }
+
+    fn of_words(text: &[&str], number: u64) -> Unparsed {
         let mut sentence = Unparsed::default();
         sentence.lines.push(format!("# sent_id = {number}"));
         sentence.lines.push(format!("# text = {}", text.join(" ")));
@@ -135,13 +146,28 @@ struct SentenceReader {
     /// A sentence in the making, the line that it begins on, and what is wrong with it.
     sentence: Unparsed,
     fault: Option<Problem>,
+    running: RunningText,
+    /// Sentences of a paragraph that are still to be handed out.
+    waiting: VecDeque<Unparsed>,
 }
 
 impl SentenceReader {
     /// The next sentence, or what is wrong with it; none at the end.
     fn next(&mut self) -> Result<Option<Result<Unparsed, Problem>>, Problem> {
         loop {
+            if let Some(sentence) = self.waiting.pop_front() {
+                return Ok(Some(Ok(sentence)));
+            }
             let Some(line) = self.lines.next_line()? else { return Ok(self.finish()) };
+            if self.format == Format::Running
+                && let Ok(text) = &line.text
+            {
+                self.running.each_sentence(text, |words, _| {
+                    self.number += 1;
+                    self.waiting.push_back(Unparsed::of_words(words, self.number));
+                });
+                continue;
+            }
             let found = take(&mut self.sentence, &mut self.fault, &mut self.format, &mut self.number, &line);
             if found && let Some(sentence) = self.finish() {
                 return Ok(Some(sentence));
@@ -175,7 +201,7 @@ fn take(
         Ok(text) => *text,
         Err((rule, message)) => {
             problem(*rule, message.clone());
-            return *format == Format::Text;
+            return matches!(*format, Format::Text | Format::Running);
         }
     };
     if *format == Format::Auto && !line.is_blank() && !text.starts_with('#') {
@@ -233,8 +259,15 @@ pub fn read_sentences(
         Ok(lines) => lines,
         Err(problem) => return Err(io::Error::new(io::ErrorKind::InvalidData, problem.message)),
     };
-    let (sentence, fault) = (Unparsed::default(), None);
-    let mut reader = SentenceReader { lines, format: source.format, number: 0, sentence, fault };
+    let mut reader = SentenceReader {
+        lines,
+        format: source.format,
+        number: 0,
+        sentence: Unparsed::default(),
+        fault: None,
+        running: RunningText::new(MOST_WORDS),
+        waiting: VecDeque::new(),
+    };
     let mut batch = vec![];
     loop {
         match reader.next() {

@@ -227,6 +227,11 @@ fn every_text_gets_trees_or_a_clear_error() {
     let (code, trees, _) = parse_text(&out, &("n1 of ".repeat(5000) + "\n"), &["--particles", "10"]);
     assert_eq!((code, check_trees(&trees)), (0, 10_000));
     assert_eq!(parse_text(&out, "", &[]).0, 0);
+    // Running text is cut into sentences and words first.
+    let text = "The n1 v1s. \"A n2 v2s\", n3.\n\nn4!\n";
+    let (code, trees, stderr) = parse_text(&out, text, &["--format", "running"]);
+    assert_eq!((code, check_trees(&trees)), (0, 14), "{stderr}");
+    assert!(trees.contains("# sent_id = 2\n# text = \" A n2 v2s \" , n3 .\n"), "{trees}");
     // Tags, heads and labels missing; multiword tokens, empty nodes and other columns stay.
     let rows = "# c\n1-2\tthen1\t_\t_\t_\t_\t_\t_\t_\tA=b\n1\tthe\tx\t_\ty\tF=g\t_\t_\t9:z\tM=n\n1.1\te\t_\t_\t_\t_\t_\t_\t_\t_\n2\tn1\t_\tQQ\t_\t_\t_\t_\t_\t_\n\n";
     let (code, trees, stderr) = parse_text(&out, rows, &["--tags", "given"]);
