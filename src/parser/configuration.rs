@@ -62,6 +62,12 @@ impl Configurations {
         if top == NOTHING { 0 } else { self.items[top as usize].depth }
     }
 
+    /// The item below another on the stack.
+    #[inline]
+    pub fn below(&self, at: u32) -> u32 {
+        self.items[at as usize].below
+    }
+
     fn push(&mut self, item: Item) -> u32 {
         self.items.push(item);
         self.items.len() as u32 - 1

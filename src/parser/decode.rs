@@ -13,7 +13,7 @@
 use super::configuration::{Configurations, NOTHING};
 use super::job::Search;
 use super::model::{ParserModel, Scratch};
-use crate::math::ln;
+use super::weight::Weight;
 use crate::transition::Label;
 use crate::transition::arc_standard::Transition;
 
@@ -36,41 +36,6 @@ pub struct Parse {
     pub tags: Vec<u32>,
     /// ln p of words, tags and tree, by the derivations of it that were found.
     pub ln: f64,
-}
-
-/// A probability that does not vanish: `part` 2^(512 `scale`), part in (2^-512, 1].
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-struct Weight {
-    scale: i32,
-    part: f64,
-}
-
-const STEP: f64 = 1.340_780_792_994_259_7e154; // 2^512
-
-impl Weight {
-    const ONE: Weight = Weight { scale: 0, part: 1.0 };
-
-    #[inline]
-    fn times(self, p: f64) -> Weight {
-        let part = self.part * p;
-        match part < 1.0 / STEP {
-            true => Weight { scale: self.scale - 1, part: part * STEP },
-            false => Weight { scale: self.scale, part },
-        }
-    }
-
-    fn ln(self) -> f64 {
-        ln(self.part) + f64::from(self.scale) * ln(STEP)
-    }
-
-    /// Its share of a weight of the scale `top`, which is not smaller.
-    fn at_scale(self, top: i32) -> f64 {
-        match top - self.scale {
-            0 => self.part,
-            1 => self.part / STEP,
-            _ => 0.0,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,9 +103,7 @@ impl<'m> Decoder<'m> {
     /// ln of the sum of p over the derivations that were found: what the words have at least.
     pub fn evidence_ln(&mut self, words: &[Given]) -> f64 {
         self.search(words);
-        let top = self.beam.iter().map(|d| d.weight.scale).max().unwrap_or(0);
-        let sum: f64 = self.beam.iter().map(|d| d.weight.at_scale(top)).sum();
-        ln(sum) + f64::from(top) * ln(STEP)
+        Weight::sum_ln(self.beam.iter().map(|d| d.weight))
     }
 
     /// Leaves complete derivations in the beam.

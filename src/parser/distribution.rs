@@ -6,10 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::restaurant::franchise::Franchise;
 use crate::restaurant::kept::KeptTree;
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
+use crate::restaurant::tree::Tree;
 
 /// What is written of a hierarchy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,9 +24,8 @@ pub struct KeptHierarchy {
 }
 
 impl KeptHierarchy {
-    /// What a worker that holds everything has learned.
-    pub fn new(franchise: &Franchise, outcomes: u32) -> KeptHierarchy {
-        let tree = franchise.tree();
+    /// What was learned, where the tree has everything.
+    pub fn of(tree: &Tree, parameters: &Parameters, outcomes: u32) -> KeptHierarchy {
         let (mut customers, mut tables) = (vec![], vec![]);
         let is_kept = |restaurant: u32| tree.restaurants[restaurant as usize].customers > 0;
         let is_dish_kept = |dish: u32| tree.dishes[dish as usize].customers > 0;
@@ -36,7 +35,7 @@ impl KeptHierarchy {
                 tables.push(tree.dishes[dish as usize].tables);
             }
         });
-        KeptHierarchy { tree: kept, customers, tables, parameters: franchise.parameters().clone(), outcomes }
+        KeptHierarchy { tree: kept, customers, tables, parameters: parameters.clone(), outcomes }
     }
 
     /// Whether the numbers can be those of a model with contexts of so many elements; a file may be damaged.

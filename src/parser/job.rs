@@ -91,6 +91,8 @@ pub enum OracleKind {
     /// The one in which arcs are added as soon as possible.
     #[default]
     Static,
+    /// All: derivations are drawn with particles.
+    Sampled,
 }
 
 /// One context, or several.
@@ -171,13 +173,17 @@ impl Default for ModelSettings {
 pub struct SamplerSettings {
     pub sweeps: u64,
     pub sync_every: u64,
-    /// Sweeps between draws of discounts and strengths; 0: they stay as they are.
-    pub learn_every: u64,
+    /// Sweeps between draws of discounts and strengths; 0: they stay as they are. Where it is not set: 1, and 5 where
+    /// derivations are drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learn_every: Option<u64>,
+    /// Particles of a sentence, where derivations are drawn.
+    pub particles: u32,
 }
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 20, sync_every: 1, learn_every: 1 }
+        SamplerSettings { sweeps: 20, sync_every: 1, learn_every: None, particles: 100 }
     }
 }
 
@@ -269,6 +275,8 @@ pub struct Plan {
     pub contexts: Contexts,
     pub prior: Hyperprior,
     pub learn_every: u64,
+    /// Particles of a sentence, where derivations are drawn.
+    pub training_particles: u32,
     pub schedule: Schedule,
 }
 
@@ -304,6 +312,10 @@ impl ParserJob {
             "a model that has no words cannot find tags: set model.tags = \"gold\" or \"given\"",
         )?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
+        require(
+            sampler.particles > 1,
+            "sampler.particles has to be at least 2: one keeps the derivation that is, another finds others",
+        )?;
         require(model.particles > 0, "model.particles is 0; it has to be at least 1")?;
         require((0.0..1.0).contains(&model.discount), "model.discount has to be at least 0 and below 1")?;
         require(model.strength > 0.0, "model.strength has to be positive")?;
@@ -323,7 +335,11 @@ impl ParserJob {
             model: model.clone(),
             contexts,
             prior: Hyperprior { discount: model.discount_prior, strength: model.strength_prior },
-            learn_every: sampler.learn_every,
+            learn_every: sampler.learn_every.unwrap_or(match model.oracle {
+                OracleKind::Static => 1,
+                OracleKind::Sampled => 5,
+            }),
+            training_particles: sampler.particles,
             schedule: Schedule {
                 shards: self.shards,
                 sweeps: sampler.sweeps,
@@ -339,6 +355,11 @@ impl Plan {
     /// Whether a sentence of the training files is held out.
     pub fn is_held_out(&self, number: u64) -> bool {
         self.hold_out > 0 && number % self.hold_out == self.hold_out - 1
+    }
+
+    /// Whether discounts and strengths are drawn after a sweep.
+    pub fn learns_after(&self, sweep: u64) -> bool {
+        self.learn_every > 0 && sweep.is_multiple_of(self.learn_every)
     }
 
     /// All files, those to train on first.
@@ -369,7 +390,8 @@ impl Plan {
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let corpus = (self.encoding, self.non_projective, self.hold_out, self.train.len(), self.dev.len());
-        let sampler = (self.seed, self.schedule.shards, self.schedule.sync_every, self.learn_every);
+        let sampler =
+            (self.seed, self.schedule.shards, self.schedule.sync_every, self.learn_every, self.training_particles);
         let version = env!("CARGO_PKG_VERSION");
         hasher.update(format!("parser {version} {corpus:?} {:?} {sampler:?}", self.model).as_bytes());
         for path in self.files() {

@@ -14,9 +14,10 @@
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
 //! - `treebank`, `lexicon`, `surface`: trees as numbers; words, tags and labels; classes of unknown words
 //! - `element`, `configuration`: what distributions are conditioned on, and where it is read off
-//! - `tokens`, `trainer`: what is trained on, and the model of the sweep driver
+//! - `gold`, `tokens`, `trainer`: derivations of a tree, what is trained on, and the model of the sweep driver
+//! - `sampled`, `hierarchies`, `filter`: the same where derivations are drawn, with particles
 //! - `distribution`, `model`: what was learned, as it is kept and asked
-//! - `decode`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
+//! - `decode`, `weight`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
 //! - `text`: sentences to be parsed, and their parses
 //! - `generate`, `perplexity`, `show`: what else is done with a parser
 
@@ -25,13 +26,17 @@ pub mod decode;
 pub mod distribution;
 pub mod element;
 pub mod evaluate;
+pub mod filter;
 pub mod generate;
+pub mod gold;
+pub mod hierarchies;
 pub mod job;
 pub mod lexicon;
 pub mod model;
 pub mod perplexity;
 pub mod report;
 pub mod run;
+pub mod sampled;
 pub mod score;
 pub mod show;
 pub mod surface;
@@ -39,6 +44,7 @@ pub mod text;
 pub mod tokens;
 pub mod trainer;
 pub mod treebank;
+pub mod weight;
 
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,6 @@ use super::element::{Element, Start};
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
 use super::tokens::transition;
-use super::trainer::Trainer;
 use super::treebank::TagColumn;
 use crate::error::{Error, Result};
 use crate::job::model_file;
@@ -53,12 +52,10 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a worker that holds everything has learned.
-    pub fn new(plan: &Plan, lexicon: Lexicon, is_single_rooted: bool, trainer: &Trainer) -> Kept {
-        let contexts = plan.contexts.all.iter().zip(trainer.parts());
-        let keep = |((part, _), franchise): (&(Part, _), _)| KeptHierarchy::new(franchise, lexicon.outcomes(*part));
+    /// What was learned.
+    pub fn new(plan: &Plan, lexicon: Lexicon, is_single_rooted: bool, hierarchies: Vec<KeptHierarchy>) -> Kept {
         Kept {
-            hierarchies: contexts.map(keep).collect(),
+            hierarchies,
             lexicon,
             is_lexicalised: plan.model.lexicalised,
             is_single_rooted,

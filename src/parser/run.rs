@@ -3,14 +3,15 @@
 use timely::worker::Worker;
 
 use super::evaluate::{Settings, evaluate};
-use super::job::Plan;
+use super::job::{OracleKind, Plan};
 use super::lexicon::Lexicon;
 use super::model::{KIND, Kept, ParserModel};
 use super::report::{self, Figures};
+use super::sampled::Sampler;
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Treebank};
-use crate::cluster::sweep::{End, train};
+use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
 use crate::job::manifest::InputRecord;
@@ -94,23 +95,32 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     if is_leader {
         say!("sawmill: {}", figures.in_words(plan));
     }
-    let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
     let is_mine = |shard: u32| shard as usize % peers == index;
-    let tokens = tokeniser.tokens(&treebank, plan.schedule.shards, is_mine, is_leader);
-    drop(treebank);
-    let trainer = Trainer::new(plan, &lexicon, &tokens);
-    drop(tokens);
-    let (trainer, end) = train(worker, trainer, &plan.schedule, &watcher.control, |_, round| {
+    let mut tell = |round: &Round| {
         watcher.at(round.sweep);
         if !round.is_past {
             watcher.tell(round, &watcher.metrics(round));
         }
         figures.add(round);
-    })?;
-    Ok(is_leader.then(|| Trained {
-        end,
-        kept: Kept::new(plan, lexicon, is_single_rooted, &trainer),
-        figures,
-        problems,
-    }))
+    };
+    let (end, hierarchies) = match plan.model.oracle {
+        OracleKind::Static => {
+            let is_lexicalised = plan.model.lexicalised;
+            let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised };
+            let tokens = tokeniser.tokens(&treebank, plan.schedule.shards, is_mine, is_leader);
+            drop(treebank);
+            let trainer = Trainer::new(plan, &lexicon, &tokens);
+            drop(tokens);
+            let (trainer, end) = train(worker, trainer, &plan.schedule, &watcher.control, |_, round| tell(round))?;
+            (end, is_leader.then(|| trainer.hierarchies(&lexicon)))
+        }
+        OracleKind::Sampled => {
+            let sampler = Sampler::new(plan, &lexicon, &treebank, is_mine);
+            drop(treebank);
+            let (sampler, end) = train(worker, sampler, &plan.schedule, &watcher.control, |_, round| tell(round))?;
+            (end, is_leader.then(|| sampler.hierarchies()))
+        }
+    };
+    let kept = |hierarchies| Kept::new(plan, lexicon, is_single_rooted, hierarchies);
+    Ok(hierarchies.map(|hierarchies| Trained { end, kept: kept(hierarchies), figures, problems }))
 }

@@ -1,12 +1,15 @@
 //! The model against exact answers: everything that can be generated is enumerated.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::configuration::{Configurations, NOTHING};
 use super::decode::{Decoder, Given, Parse};
-use super::job::{ContextSettings, Contexts, ModelSettings, Plan, Search};
+use super::gold::Gold;
+use super::job::{ContextSettings, Contexts, ModelSettings, Part, Plan, Search};
 use super::lexicon::Lexicon;
 use super::model::{Kept, ParserModel};
+use super::sampled::{Derivation, Sampler};
 use super::tokens::{Tokeniser, transition};
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, TagColumn, Treebank};
@@ -63,17 +66,23 @@ fn plan(model: ModelSettings) -> Plan {
         model,
         prior: Hyperprior::default(),
         learn_every: 1,
+        training_particles: 10,
         schedule: Schedule { shards: 1, sweeps: 5, sync_every: 1, evaluate_every: 0, checkpoint_every: 0 },
     }
 }
 
-/// A model of the text after a few sweeps, with one shard and no other worker.
-fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
+fn read(text: &str) -> Treebank {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("toy.conllu");
     std::fs::write(&path, text).unwrap();
     let treebank = Treebank::read(&[path], Encoding::Utf8, TagColumn::Upos, NonProjective::Skip).unwrap();
     assert!(treebank.problems.is_empty(), "{:?}", treebank.problems);
+    treebank
+}
+
+/// A model of the text after a few sweeps, with one shard and no other worker.
+fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
+    let treebank = read(text);
     let plan = plan(settings);
     let lexicon = Lexicon::learn(&treebank, plan.model.min_count).unwrap();
     let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
@@ -81,7 +90,10 @@ fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
     let mut trainer = Trainer::new(&plan, &lexicon, &tokens);
     trainer.draw_shard(0);
     trainer.sweep_shard(0, 0..5);
-    let kept = Kept::new(&plan, lexicon, treebank.is_single_rooted(), &trainer);
+    let kept = {
+        let hierarchies = trainer.hierarchies(&lexicon);
+        Kept::new(&plan, lexicon, treebank.is_single_rooted(), hierarchies)
+    };
     (ParserModel::new(kept).expect("a sound model"), treebank)
 }
 
@@ -311,4 +323,148 @@ fn a_model_without_words_parses_given_tags() {
     let parse = Decoder::new(&model, Search::Particles, 100).parse(&tags);
     assert_eq!(parse.heads, [2, 3, 0]);
     assert!(Decoder::new(&model, Search::Particles, 100).parse(&[]).heads.is_empty());
+}
+
+/// A hierarchy, plainly: customers and tables by context, of an outcome or of all.
+struct Plain {
+    counts: BTreeMap<(Vec<u32>, Option<u32>), [f64; 2]>,
+    discount: f64,
+    strength: f64,
+    base: f64,
+}
+
+impl Plain {
+    fn counts(&self, context: &[u32], outcome: Option<u32>) -> [f64; 2] {
+        self.counts.get(&(context.to_vec(), outcome)).copied().unwrap_or_default()
+    }
+
+    /// p of the next customer and of opening a table in so many restaurants, from the whole context up.
+    fn p(&self, context: &[u32], outcome: u32, opens: usize) -> f64 {
+        let mut p = if opens > context.len() { self.base } else { 1.0 };
+        for (above, length) in (0..=context.len()).rev().enumerate().take_while(|(above, _)| *above <= opens) {
+            let [customers, tables] = self.counts(&context[..length], None);
+            let [own, own_tables] = self.counts(&context[..length], Some(outcome));
+            let weight = match above < opens {
+                true => self.strength + self.discount * tables,
+                false => own - self.discount * own_tables,
+            };
+            p *= weight / (customers + self.strength);
+        }
+        p
+    }
+
+    fn seat(&mut self, context: &[u32], outcome: u32, opens: usize, by: f64) {
+        for (above, length) in (0..=context.len()).rev().enumerate().take_while(|(above, _)| *above <= opens) {
+            for outcome in [None, Some(outcome)] {
+                let counts = self.counts.entry((context[..length].to_vec(), outcome)).or_default();
+                *counts = [counts[0] + by, counts[1] + if above < opens { by } else { 0.0 }];
+            }
+        }
+    }
+
+    /// p that these tokens come in their order: the sum over all seatings.
+    fn sum(&mut self, tokens: &[(Vec<u32>, u32)]) -> f64 {
+        let Some(((context, outcome), rest)) = tokens.split_first() else { return 1.0 };
+        let mut sum = 0.0;
+        for opens in 0..=context.len() + 1 {
+            let p = self.p(context, *outcome, opens);
+            if p > 0.0 {
+                self.seat(context, *outcome, opens, 1.0);
+                sum += p * self.sum(rest);
+                self.seat(context, *outcome, opens, -1.0);
+            }
+        }
+        sum
+    }
+}
+
+/// All derivations of a tree.
+fn all_derivations(gold: &Gold) -> Vec<Derivation> {
+    let (mut found, mut open) = (vec![], vec![vec![]]);
+    while let Some(start) = open.pop() {
+        let mut derivation: Derivation = start.clone();
+        let mut at = 0;
+        let waits = || {
+            at += 1;
+            if derivation.len() < at {
+                derivation.push(false);
+                // The other answer here is a derivation to be looked at too.
+                open.push(derivation.iter().copied().take(at - 1).chain([true]).collect());
+            }
+            derivation[at - 1]
+        };
+        gold.follow(&mut Configurations::default(), waits, |_, _, _| ());
+        found.push(derivation);
+    }
+    found
+}
+
+#[test]
+fn derivations_are_drawn_from_their_posterior() {
+    let text = conllu(&[
+        &[("a", "X", 2, "l"), ("b", "Y", 0, "r"), ("a", "X", 2, "l")],
+        &[("a", "X", 3, "l"), ("a", "X", 3, "l"), ("b", "Y", 0, "r"), ("a", "X", 3, "l")],
+    ]);
+    let context = |elements: &[&str]| ContextSettings::One(elements.iter().map(|e| e.to_string()).collect());
+    let settings = ModelSettings {
+        transition_context: context(&["s1.t", "lc1(s1).t"]),
+        tag_context: context(&["s1.t"]),
+        word_context: context(&["lc1(s1).t"]),
+        min_count: 1,
+        discount: 0.3,
+        strength: 6.0,
+        ..ModelSettings::default()
+    };
+    let treebank = read(&text);
+    let plan = Plan { learn_every: 0, training_particles: 3, ..plan(settings) };
+    let lexicon = Lexicon::learn(&treebank, 1).unwrap();
+
+    // The exact posterior: derivations of both trees, each with all seatings of what it generates.
+    let mut golds = vec![Gold::default(); 2];
+    (0..2).for_each(|number| golds[number].read(&treebank, number, &lexicon));
+    let choices: Vec<Vec<Derivation>> = golds.iter().map(all_derivations).collect();
+    assert_eq!([choices[0].len(), choices[1].len()], [2, 3]);
+    let mut exact = BTreeMap::new();
+    for first in &choices[0] {
+        for second in &choices[1] {
+            let mut tokens = vec![vec![]; 3];
+            for (gold, derivation) in golds.iter().zip([first, second]) {
+                let mut answers = derivation.iter().copied();
+                gold.tokens(
+                    &mut Configurations::default(),
+                    &lexicon,
+                    true,
+                    || answers.next().unwrap(),
+                    |arena, token| {
+                        let elements = &plan.contexts.all[token.part as usize].1;
+                        let mut values = vec![0; elements.len()];
+                        arena.values(token.top, elements, token.tag, &mut values);
+                        tokens[token.part as usize].push((values, token.outcome));
+                    },
+                );
+            }
+            let p = Part::ALL.into_iter().zip(&tokens).map(|(part, tokens)| {
+                let base = 1.0 / f64::from(lexicon.outcomes(part));
+                let (discount, strength) = (plan.model.discount, plan.model.strength);
+                Plain { counts: BTreeMap::new(), discount, strength, base }.sum(tokens)
+            });
+            exact.insert(vec![first.clone(), second.clone()], p.product::<f64>());
+        }
+    }
+    let all: f64 = exact.values().sum();
+    let most = exact.values().copied().fold(0.0, f64::max) / all;
+    assert!(most < 0.8, "the posterior is spread: {exact:?}");
+
+    // A long chain.
+    const SWEEPS: u64 = 60_000;
+    let mut sampler = Sampler::new(&plan, &lexicon, &treebank, |_| true);
+    sampler.draw_shard(0);
+    let mut found: BTreeMap<Vec<Derivation>, f64> = BTreeMap::new();
+    for sweep in 0..SWEEPS {
+        sampler.sweep_shard(0, sweep..sweep + 1);
+        *found.entry(sampler.derivations()).or_default() += 1.0 / SWEEPS as f64;
+    }
+    let distance: f64 =
+        exact.iter().map(|(key, p)| (p / all - found.get(key).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0;
+    assert!(distance < 0.01, "total variation {distance}: {found:?} instead of {exact:?} / {all}");
 }

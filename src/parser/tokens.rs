@@ -11,16 +11,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::configuration::{Configurations, NOTHING};
+use super::configuration::Configurations;
 use super::element::Element;
-use super::job::{Contexts, Part};
+use super::gold::{Gold, Token};
+use super::job::Contexts;
 use super::lexicon::Lexicon;
-use super::treebank::{Treebank, Word};
+use super::treebank::Treebank;
 use crate::corpus::shard::shards;
-use crate::corpus::tree::Tree;
 use crate::restaurant::tree::Paths;
+use crate::transition::Label;
 use crate::transition::arc_standard::Transition;
-use crate::transition::{ArcStandard, Label, follow_oracle};
 
 /// The outcome that a transition is; `labels` is their number.
 #[inline]
@@ -57,11 +57,11 @@ impl Tokens {
         Tokens { depth, symbols: symbols as usize, ..Tokens::default() }
     }
 
-    fn push(&mut self, arena: &Configurations, top: u32, elements: &[Element], tag: u32, outcome: u32) {
+    fn push(&mut self, arena: &Configurations, elements: &[Element], token: Token) {
         let start = self.contexts.len();
         self.contexts.resize(start + self.depth, 0);
-        arena.values(top, elements, tag, &mut self.contexts[start..]);
-        self.outcomes.push(outcome);
+        arena.values(token.top, elements, token.tag, &mut self.contexts[start..]);
+        self.outcomes.push(token.outcome);
     }
 }
 
@@ -128,63 +128,29 @@ impl Tokeniser<'_> {
         all
     }
 
-    /// Notes a token of one distribution, with each of its contexts.
-    fn push(&self, part: Part, arena: &Configurations, top: u32, tag: u32, outcome: u32, all: &mut [Tokens]) {
-        for ((own, elements), tokens) in self.contexts.all.iter().zip(all) {
-            if *own == part {
-                tokens.push(arena, top, elements, tag, outcome);
-            }
-        }
-    }
-
     fn add(&self, treebank: &Treebank, sentence: usize, scratch: &mut Scratch, all: &mut [Tokens]) {
-        let words = treebank.sentence(sentence);
-        scratch.tree.set_heads(words.iter().map(|word| word.head));
-        for (place, word) in (1..).zip(words) {
-            scratch.tree.set_label(place, Label(word.label as u16));
-        }
-        scratch.ids.clear();
-        let id =
-            |(place, word): (usize, &Word)| (word.tag, self.lexicon.word(treebank.forms.name(word.form), place == 0));
-        scratch.ids.extend(words.iter().enumerate().map(id));
-        scratch.ids.push((self.lexicon.root(), self.lexicon.words()));
-        scratch.transitions.clear();
-        let Scratch { system, tree, transitions, arena, ids } = scratch;
-        follow_oracle(system, tree, |_, transition| transitions.push(transition));
+        let Scratch { gold, arena } = scratch;
+        gold.read(treebank, sentence, self.lexicon);
         arena.clear();
-        self.derive(arena, ids, transitions, all);
-    }
-
-    /// Follows a derivation and notes its tokens.
-    fn derive(&self, arena: &mut Configurations, ids: &[(u32, u32)], transitions: &[Transition], all: &mut [Tokens]) {
-        let (mut top, mut next) = (NOTHING, 0);
-        for &step in transitions {
-            if arena.depth(top) >= 2 {
-                let outcome = outcome(step, self.lexicon.labels.len());
-                self.push(Part::Transition, arena, top, 0, outcome, all);
-            }
-            top = match step {
-                Transition::Shift => {
-                    let (tag, form) = ids[next];
-                    self.push(Part::Tag, arena, top, 0, tag, all);
-                    if self.is_lexicalised && tag != self.lexicon.root() {
-                        self.push(Part::Word, arena, top, tag, form, all);
+        gold.tokens(
+            arena,
+            self.lexicon,
+            self.is_lexicalised,
+            || false,
+            |arena, token| {
+                for ((part, elements), tokens) in self.contexts.all.iter().zip(&mut *all) {
+                    if *part == token.part {
+                        tokens.push(arena, elements, token);
                     }
-                    next += 1;
-                    arena.shift(top, next as u32 - 1, tag, form)
                 }
-                reduce => arena.reduce(top, reduce),
-            };
-        }
+            },
+        );
     }
 }
 
 /// What is reused from sentence to sentence.
 #[derive(Default)]
 struct Scratch {
-    system: ArcStandard,
-    tree: Tree,
-    transitions: Vec<Transition>,
+    gold: Gold,
     arena: Configurations,
-    ids: Vec<(u32, u32)>,
 }

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::distribution::KeptHierarchy;
 use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
 use super::tokens::Tokens;
@@ -33,15 +34,28 @@ impl Trainer {
         Trainer { plan: plan.clone(), parts: plan.contexts.all.iter().zip(tokens).map(part).collect() }
     }
 
-    /// One for each context of the plan.
-    pub fn parts(&self) -> &[Franchise] {
-        &self.parts
+    /// What was learned, where the worker holds everything.
+    pub fn hierarchies(&self, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
+        let contexts = self.plan.contexts.all.iter().zip(&self.parts);
+        let keep = |((part, _), franchise): (&(Part, _), &Franchise)| {
+            KeptHierarchy::of(franchise.tree(), franchise.parameters(), lexicon.outcomes(*part))
+        };
+        contexts.map(keep).collect()
     }
 
     /// The generator of a part for a purpose.
     fn rng(&self, purpose: Purpose, part: usize, shard: u32, sweep: u64) -> Generator {
         generator(self.plan.seed, purpose, u64::from(shard) << 8 | part as u64, sweep)
     }
+}
+
+/// The sums of the statistics of all shards, in their order; none where there are none.
+pub fn add_up(statistics: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let mut sums = vec![0.0; statistics.iter().map(Vec::len).max().filter(|&length| length > 0)?];
+    for of_shard in statistics {
+        sums.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
+    }
+    Some(sums)
 }
 
 impl Model for Trainer {
@@ -90,7 +104,7 @@ impl Model for Trainer {
 
     /// The sums of auxiliary variables, by part and depth.
     fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        if self.plan.learn_every == 0 || !sweep.is_multiple_of(self.plan.learn_every) {
+        if !self.plan.learns_after(sweep) {
             return vec![];
         }
         let mut figures = vec![];
@@ -102,13 +116,7 @@ impl Model for Trainer {
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
-        let mut sums = vec![0.0; self.parts.iter().map(Franchise::statistics_count).sum()];
-        for of_shard in statistics {
-            sums.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
-        }
-        if statistics.iter().all(Vec::is_empty) {
-            return;
-        }
+        let Some(sums) = add_up(statistics) else { return };
         let mut rest = sums.as_slice();
         for (number, part) in self.parts.iter_mut().enumerate() {
             let (here, behind) = rest.split_at(part.statistics_count());

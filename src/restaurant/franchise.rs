@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::merge::{Change, Marks};
 use super::owners::{Home, Homes, Owners};
-use super::parameters::{Census, Hyperprior, Parameters, Sums};
+use super::parameters::{Census, Hyperprior, Parameters};
 use super::seating::{DEEPEST, House, Path};
 use super::tree::{NONE, Planted, Tree};
 use crate::cluster::rng::Generator;
@@ -290,11 +290,7 @@ impl Franchise {
 
     /// Draws discounts and strengths from the sums of the statistics of all shards.
     pub fn learn(&mut self, sums: &[f64], prior: &Hyperprior, rng: &mut Generator) {
-        let mut parameters = self.house.parameters.clone();
-        for (depth, sums) in sums.chunks_exact(4).enumerate() {
-            let sums = Sums::from_figures(sums);
-            (parameters.discounts[depth], parameters.strengths[depth]) = sums.redraw(prior, rng);
-        }
+        let parameters = self.house.parameters.redrawn(sums, prior, rng);
         self.house.set_parameters(parameters);
     }
 }

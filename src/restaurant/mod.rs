@@ -7,6 +7,7 @@
 //! - `parameters`: discount and strength by depth, and how they are learned
 //! - `order`: infinite order: every token has a context length of its own
 //! - `franchise`: a tree whose tokens are dealt to shards, as models of the sweep driver keep it
+//! - `growing`: a tree whose contexts are made when they are first needed
 //! - `merge`: seatings of several shards, brought together and set right
 //! - `owners`: who adds up what, where the restaurants are spread over workers
 //!
@@ -32,6 +33,7 @@
 
 pub mod base;
 pub mod franchise;
+pub mod growing;
 pub mod kept;
 pub mod merge;
 pub mod order;

@@ -54,6 +54,16 @@ impl Parameters {
         assert!((0.0..1.0).contains(&discount) && strength > 0.0, "a discount is in [0, 1), a strength positive");
         Parameters { discounts: vec![discount; depth + 1], strengths: vec![strength; depth + 1] }
     }
+
+    /// New ones, from the sums of auxiliary variables by depth, as figures.
+    pub fn redrawn(&self, sums: &[f64], prior: &Hyperprior, rng: &mut Generator) -> Parameters {
+        let mut parameters = self.clone();
+        for (depth, sums) in sums.chunks_exact(4).enumerate() {
+            let sums = Sums::from_figures(sums);
+            (parameters.discounts[depth], parameters.strengths[depth]) = sums.redraw(prior, rng);
+        }
+        parameters
+    }
 }
 
 /// The priors of discounts and strengths.

@@ -45,7 +45,13 @@ impl Path {
     /// The path from the root to the dish `leaf`.
     #[inline]
     pub fn find(&mut self, tree: &Tree, leaf: u32) {
-        self.depth = tree.depth_of(leaf);
+        self.find_at(tree, leaf, tree.depth_of(leaf));
+    }
+
+    /// The same where the depth of `leaf` is known.
+    #[inline]
+    pub fn find_at(&mut self, tree: &Tree, leaf: u32, depth: usize) {
+        self.depth = depth;
         let mut dish = leaf;
         for depth in (0..=self.depth).rev() {
             let record = tree.dishes[dish as usize];

@@ -34,14 +34,27 @@ impl ArcStandard {
         }
     }
 
-    /// The non-deterministic oracle (Buys & Blunsom 2015, section 2): all transitions that lead from here to `gold`, when
-    /// this configuration was reached by following it. Right arcs are added as soon as they can be; a left arc may wait as
-    /// long as its head has right dependents to come.
+    /// All transitions that lead from here to `gold`, when this configuration was reached by following them.
     pub fn oracles(&self, gold: &Tree) -> impl Iterator<Item = Transition> {
-        let first = self.oracle(gold);
-        let may_wait = matches!(first, Transition::LeftArc(_))
-            && self.top_two().is_some_and(|(_, top)| gold.last_dependent(top) >= self.next);
+        let (first, may_wait) = oracle(self.top_two(), self.next, gold);
         [Some(first), may_wait.then_some(Transition::Shift)].into_iter().flatten()
+    }
+}
+
+/// The non-deterministic oracle (Buys & Blunsom 2015, section 2), where these are the two topmost items (below, top) and
+/// `next` is the front of the buffer: the transition that leads to `gold`, and whether it may wait, so that a shift does so
+/// too. Right arcs are added as soon as they can be; a left arc may wait as long as its head has right dependents to come.
+#[inline]
+pub fn oracle(top_two: Option<(u32, u32)>, next: u32, gold: &Tree) -> (Transition, bool) {
+    match top_two {
+        Some((below, top)) if gold.head(below) == top => {
+            (Transition::LeftArc(gold.label(below)), gold.last_dependent(top) >= next)
+        }
+        // Everything above `top` has been reduced, so `top` has all its dependents once the last one was read.
+        Some((below, top)) if gold.head(top) == below && gold.last_dependent(top) < next => {
+            (Transition::RightArc(gold.label(top)), false)
+        }
+        _ => (Transition::Shift, false),
     }
 }
 
@@ -92,14 +105,7 @@ impl TransitionSystem for ArcStandard {
 
     #[inline]
     fn oracle(&self, gold: &Tree) -> Transition {
-        match self.top_two() {
-            Some((below, top)) if gold.head(below) == top => Transition::LeftArc(gold.label(below)),
-            // Everything above `top` has been reduced, so `top` has all its dependents once the last one was read.
-            Some((below, top)) if gold.head(top) == below && gold.last_dependent(top) < self.next => {
-                Transition::RightArc(gold.label(top))
-            }
-            _ => Transition::Shift,
-        }
+        oracle(self.top_two(), self.next, gold).0
     }
 
     #[inline]

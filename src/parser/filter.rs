@@ -1,0 +1,182 @@
+//! A conditional particle filter: draws a derivation, given one that is retained (particle Gibbs; Andrieu et al. 2010).
+//!
+//! K particles, one of them on the retained derivation, take steps with probabilities proportional to the model's among
+//! what is possible, until they have shifted a word; a particle's weight is the sum over what was possible. Then the K - 1
+//! others are drawn anew by weight. At the end one of the K is drawn. This leaves the distribution
+//!
+//! ```text
+//! pi(d)  proportional to  the product of p over the steps of d, with fixed counts
+//! ```
+//!
+//! as it is, for any K >= 2, and is reversible (Chopin & Singh 2015): so a caller whose counts are not fixed can correct
+//! for that by accepting or rejecting.
+//!
+//! Particles that have done the same so far are one group with their number, so the cost is that of the derivations that
+//! differ, not of K.
+
+use super::configuration::{Configurations, NOTHING};
+use super::weight::Weight;
+use crate::cluster::rng::Generator;
+use crate::math::draws::{binomial, unit};
+use crate::transition::arc_standard::Transition;
+
+/// A step of a derivation; shifted words have a tag.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub transition: Transition,
+    pub tag: u32,
+    pub form: u32,
+}
+
+/// What is possible, and with which probability.
+pub trait Choices {
+    /// The steps that can be taken where `next` words have been shifted; none at the end.
+    fn steps(&self, arena: &Configurations, top: u32, next: u32, steps: &mut Vec<(Step, f64)>);
+}
+
+/// Particles that share a derivation.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    top: u32,
+    /// How many, the retained one included.
+    particles: u32,
+    /// Of each of them, since they were last drawn anew.
+    weight: f64,
+    /// p of the derivation.
+    p: Weight,
+    /// The steps taken, where the retained particle is among them.
+    retained: Option<usize>,
+}
+
+/// What a filter has drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawn {
+    pub top: u32,
+    /// ln of the product of p over the steps: of the derivation that was drawn, and of the retained one.
+    pub ln: f64,
+    pub retained_ln: f64,
+}
+
+/// Its buffers are reused.
+#[derive(Default)]
+pub struct Filter {
+    open: Vec<Group>,
+    shifted: Vec<Group>,
+    steps: Vec<(Step, f64)>,
+    shares: Vec<u32>,
+}
+
+impl Filter {
+    /// Draws a derivation of `words` words, where `retained` is one of them.
+    pub fn draw(
+        &mut self,
+        choices: &impl Choices,
+        arena: &mut Configurations,
+        words: u32,
+        retained: &[Step],
+        particles: u32,
+        rng: &mut Generator,
+    ) -> Drawn {
+        self.open.clear();
+        self.open.push(Group { top: NOTHING, particles, weight: 1.0, p: Weight::ONE, retained: Some(0) });
+        // After the last word, what is left to be done.
+        for next in 0..=words {
+            self.shifted.clear();
+            while let Some(group) = self.open.pop() {
+                self.advance(choices, arena, next, group, retained, rng);
+            }
+            std::mem::swap(&mut self.open, &mut self.shifted);
+            if next < words {
+                self.select(particles, rng);
+            }
+        }
+        self.end(rng)
+    }
+
+    /// Takes one step with every particle of a group.
+    fn advance(
+        &mut self,
+        choices: &impl Choices,
+        arena: &mut Configurations,
+        next: u32,
+        group: Group,
+        retained: &[Step],
+        rng: &mut Generator,
+    ) {
+        self.steps.clear();
+        choices.steps(arena, group.top, next, &mut self.steps);
+        if self.steps.is_empty() {
+            return self.shifted.push(group);
+        }
+        let sum: f64 = self.steps.iter().map(|(_, p)| p).sum();
+        let kept = group.retained.map(|at| {
+            let is_kept = |(step, _): &(Step, f64)| *step == retained[at];
+            self.steps.iter().position(is_kept).expect("the retained derivation is possible")
+        });
+        deal(group.particles - u32::from(kept.is_some()), self.steps.iter().map(|(_, p)| *p), &mut self.shares, rng);
+        for (at, &(step, p)) in self.steps.iter().enumerate() {
+            let is_kept = kept == Some(at);
+            let particles = self.shares[at] + u32::from(is_kept);
+            if particles == 0 {
+                continue;
+            }
+            let is_shift = step.transition == Transition::Shift;
+            let top = match is_shift {
+                true => arena.shift(group.top, next, step.tag, step.form),
+                false => arena.reduce(group.top, step.transition),
+            };
+            let new = Group {
+                top,
+                particles,
+                weight: group.weight * sum,
+                p: group.p.times(p),
+                retained: group.retained.filter(|_| is_kept).map(|at| at + 1),
+            };
+            if is_shift { self.shifted.push(new) } else { self.open.push(new) }
+        }
+    }
+
+    /// Draws all particles but the retained one anew, by weight.
+    fn select(&mut self, particles: u32, rng: &mut Generator) {
+        if self.open.len() > 1 {
+            let top = self.open.iter().map(|group| group.weight).fold(0.0, f64::max);
+            let weights = self.open.iter().map(|group| f64::from(group.particles) * (group.weight / top));
+            deal(particles - 1, weights, &mut self.shares, rng);
+            for (group, &share) in self.open.iter_mut().zip(&self.shares) {
+                group.particles = share + u32::from(group.retained.is_some());
+            }
+            self.open.retain(|group| group.particles > 0);
+        }
+        self.open.iter_mut().for_each(|group| group.weight = 1.0);
+    }
+
+    /// Draws one of the particles by weight.
+    fn end(&self, rng: &mut Generator) -> Drawn {
+        let top = self.open.iter().map(|group| group.weight).fold(0.0, f64::max);
+        let score = |group: &Group| f64::from(group.particles) * (group.weight / top);
+        let mut lot = unit(rng) * self.open.iter().map(score).sum::<f64>();
+        let drawn = self.open.iter().find(|group| {
+            lot -= score(group);
+            lot < 0.0
+        });
+        let drawn = drawn.or(self.open.last()).expect("a particle");
+        let retained = self.open.iter().find(|group| group.retained.is_some()).expect("the retained one stays");
+        Drawn { top: drawn.top, ln: drawn.p.ln(), retained_ln: retained.p.ln() }
+    }
+}
+
+/// Deals particles one by one, by weight.
+fn deal(mut particles: u32, weights: impl Iterator<Item = f64> + Clone, shares: &mut Vec<u32>, rng: &mut Generator) {
+    shares.clear();
+    let mut left: f64 = weights.clone().sum();
+    let last = weights.clone().count() - 1;
+    for (at, weight) in weights.enumerate() {
+        let share = match at == last || particles == 0 {
+            true => particles,
+            false => binomial(u64::from(particles), (weight / left).min(1.0), rng) as u32,
+        };
+        shares.push(share);
+        particles -= share;
+        left -= weight;
+    }
+}

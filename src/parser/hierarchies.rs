@@ -1,0 +1,119 @@
+//! The hierarchies of a parser while derivations are drawn: one for each context, growing with the derivations.
+
+use super::configuration::Configurations;
+use super::gold::Token;
+use super::job::{Contexts, MOST_CONTEXTS, Part, Plan};
+use super::lexicon::Lexicon;
+use crate::cluster::rng::Generator;
+use crate::restaurant::growing::Growing;
+use crate::restaurant::parameters::Parameters;
+use crate::restaurant::seating::DEEPEST;
+
+pub struct Hierarchies {
+    contexts: Contexts,
+    /// One for each context.
+    pub parts: Vec<Growing>,
+    /// By [`Part`]: which of them are its own.
+    runs: [std::ops::Range<usize>; 3],
+}
+
+/// A token as a customer: its dish in each hierarchy of its distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Customer {
+    part: Part,
+    leaves: [u32; MOST_CONTEXTS],
+}
+
+/// How many tables a customer opened or closed in each hierarchy.
+pub type Tables = [u8; MOST_CONTEXTS];
+
+impl Hierarchies {
+    pub fn new(plan: &Plan, lexicon: &Lexicon) -> Hierarchies {
+        let contexts = plan.contexts.clone();
+        let part = |(part, elements): &(Part, Vec<_>)| {
+            let parameters = Parameters::new(elements.len(), plan.model.discount, plan.model.strength);
+            Growing::new(elements.len(), parameters, 1.0 / f64::from(lexicon.outcomes(*part)))
+        };
+        let parts = contexts.all.iter().map(part).collect();
+        let runs = Part::ALL.map(|part| {
+            let own = |(other, _): &(Part, _)| *other == part;
+            let start = contexts.all.iter().position(own).unwrap_or(0);
+            start..start + contexts.all.iter().filter(|context| own(context)).count()
+        });
+        Hierarchies { contexts, parts, runs }
+    }
+
+    fn run(&self, part: Part) -> std::ops::Range<usize> {
+        self.runs[part as usize].clone()
+    }
+
+    /// p of a token: the mean over its contexts.
+    pub fn predict(&self, arena: &Configurations, token: Token) -> f64 {
+        let run = self.run(token.part);
+        let mut sum = 0.0;
+        for at in run.clone() {
+            let elements = &self.contexts.all[at].1;
+            let mut values = [0; DEEPEST];
+            let values = &mut values[..elements.len()];
+            arena.values(token.top, elements, token.tag, values);
+            sum += self.parts[at].predict(&self.parts[at].chain(values), token.outcome);
+        }
+        sum / run.len() as f64
+    }
+
+    /// The customer that a token is; where there is no such dish yet, there is one then.
+    pub fn customer(&mut self, arena: &Configurations, token: Token) -> Customer {
+        let mut leaves = [0; MOST_CONTEXTS];
+        for (at, leaf) in self.run(token.part).zip(&mut leaves) {
+            let elements = &self.contexts.all[at].1;
+            let mut values = [0; DEEPEST];
+            let values = &mut values[..elements.len()];
+            arena.values(token.top, elements, token.tag, values);
+            *leaf = self.parts[at].leaf(values, token.outcome);
+        }
+        Customer { part: token.part, leaves }
+    }
+
+    /// Does something in each hierarchy of a customer.
+    fn each<T>(&mut self, customer: &Customer, mut act: impl FnMut(&mut Growing, u32, usize) -> T) {
+        for (at, part) in self.run(customer.part).enumerate() {
+            act(&mut self.parts[part], customer.leaves[at], at);
+        }
+    }
+
+    /// Seats a customer; returns p of it before, and the tables it opened.
+    pub fn add(&mut self, customer: &Customer, rng: &mut Generator) -> (f64, Tables) {
+        let (mut sum, mut tables) = (0.0, [0; MOST_CONTEXTS]);
+        self.each(customer, |part, leaf, at| {
+            let (p, opened) = part.add(leaf, rng);
+            sum += p;
+            tables[at] = opened;
+        });
+        (sum / self.run(customer.part).len() as f64, tables)
+    }
+
+    /// Takes a customer away; returns p of it after, and the tables it closed.
+    pub fn remove(&mut self, customer: &Customer, rng: &mut Generator) -> (f64, Tables) {
+        let (mut sum, mut tables) = (0.0, [0; MOST_CONTEXTS]);
+        self.each(customer, |part, leaf, at| {
+            tables[at] = part.remove(leaf, rng);
+            sum += part.probability(leaf);
+        });
+        (sum / self.run(customer.part).len() as f64, tables)
+    }
+
+    /// Seats a customer who opens so many tables.
+    pub fn put_back(&mut self, customer: &Customer, tables: &Tables) {
+        self.each(customer, |part, leaf, at| part.put_back(leaf, tables[at]));
+    }
+
+    /// Takes a customer away who opened so many tables, and was the last to come.
+    pub fn take_back(&mut self, customer: &Customer, tables: &Tables) {
+        self.each(customer, |part, leaf, at| part.take_back(leaf, tables[at]));
+    }
+
+    /// Notes a customer of a checkpoint, which does not stand in the counts yet.
+    pub fn load(&mut self, customer: &Customer) {
+        self.each(customer, |part, leaf, _| part.load_token(leaf));
+    }
+}

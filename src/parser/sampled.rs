@@ -1,0 +1,383 @@
+//! Training with derivations drawn: the parser as a model of the sweep driver where every tree has many derivations.
+//!
+//! A sweep takes each sentence out of the restaurants, draws a derivation of its tree, and seats it again:
+//!
+//! ```text
+//! take out   d with its tables, the last token first: P(d) is the product of p of each token given those still seated
+//! draw       d' by a conditional particle filter that retains d, with the counts fixed (filter.rs): its target is pi
+//! seat       d', token by token: P(d')
+//! accept     with probability min(1, P(d') pi(d) / (P(d) pi(d'))); else d is put back as it was
+//! ```
+//!
+//! The filter does not see that the tokens of a sentence tell of each other, which the last step makes good: so with one
+//! shard and one context for each distribution, the chain has exactly the posterior of derivations and seatings. (With
+//! several contexts p is their mean, and each hierarchy learns from all tokens: there is no such posterior, and the chain
+//! is a heuristic. That some transitions and tags cannot come in some configurations is left out of p in training, as it
+//! is with the static oracle.) A tree with one derivation only has its tokens seated anew, one by one.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::configuration::Configurations;
+use super::distribution::KeptHierarchy;
+use super::filter::{Choices, Filter, Step};
+use super::gold::{Gold, Token};
+use super::hierarchies::{Customer, Hierarchies, Tables};
+use super::job::{Part, Plan};
+use super::lexicon::Lexicon;
+use super::tokens::outcome;
+use super::trainer::add_up;
+use super::treebank::{Treebank, Word};
+use super::weight::Weight;
+use crate::cluster::rng::{Generator, Purpose, generator};
+use crate::cluster::sweep::{Model, Post};
+use crate::corpus::shard::shards;
+use crate::math::draws::unit;
+use crate::math::ln;
+use crate::restaurant::growing::Growing;
+use crate::restaurant::parameters::Parameters;
+use crate::transition::arc_standard::Transition;
+
+/// A derivation: where a left arc may wait, whether it does.
+pub type Derivation = Vec<bool>;
+
+/// A training sentence with its derivation.
+#[derive(Clone, Debug, Default)]
+struct Sentence {
+    /// With the lexicon's numbers.
+    words: Vec<Word>,
+    derivation: Derivation,
+    /// What it generates.
+    customers: Vec<Customer>,
+}
+
+pub struct Sampler {
+    plan: Plan,
+    lexicon: Lexicon,
+    hierarchies: Hierarchies,
+    /// The sentences of each own shard.
+    sentences: BTreeMap<u32, Vec<Sentence>>,
+    gold: Gold,
+    arena: Configurations,
+    filter: Filter,
+    retained: Vec<Step>,
+    taken: Vec<Tables>,
+    given: Vec<Tables>,
+}
+
+/// What can be done on the way to a tree.
+struct ToGold<'a> {
+    gold: &'a Gold,
+    hierarchies: &'a Hierarchies,
+    lexicon: &'a Lexicon,
+    is_lexicalised: bool,
+}
+
+impl ToGold<'_> {
+    /// p of a step, with that of the tag and the word which it shifts.
+    fn p(&self, arena: &Configurations, top: u32, step: Step) -> f64 {
+        let transition = outcome(step.transition, self.lexicon.labels.len());
+        let token = |part, tag, outcome| self.hierarchies.predict(arena, Token { part, top, tag, outcome });
+        let mut p = if arena.depth(top) >= 2 { token(Part::Transition, 0, transition) } else { 1.0 };
+        if step.transition == Transition::Shift {
+            p *= token(Part::Tag, 0, step.tag);
+            if self.is_lexicalised && step.tag != self.lexicon.root() {
+                p *= token(Part::Word, step.tag, step.form);
+            }
+        }
+        p
+    }
+
+    fn step(&self, transition: Transition, next: u32) -> Step {
+        match transition {
+            Transition::Shift => {
+                let (tag, form) = self.gold.id(next);
+                Step { transition, tag, form }
+            }
+            reduce => Step { transition: reduce, tag: 0, form: 0 },
+        }
+    }
+}
+
+impl Choices for ToGold<'_> {
+    fn steps(&self, arena: &Configurations, top: u32, next: u32, steps: &mut Vec<(Step, f64)>) {
+        let Some((first, may_wait)) = self.gold.step(arena, top, next) else { return };
+        for transition in [Some(first), may_wait.then_some(Transition::Shift)].into_iter().flatten() {
+            let step = self.step(transition, next);
+            steps.push((step, self.p(arena, top, step)));
+        }
+    }
+}
+
+impl Sampler {
+    /// The model of a worker whose shards are those that are `is_mine`.
+    pub fn new(plan: &Plan, lexicon: &Lexicon, treebank: &Treebank, is_mine: impl Fn(u32) -> bool) -> Sampler {
+        let lengths: Vec<u64> = treebank.sentences().map(|sentence| sentence.len() as u64).collect();
+        let runs = shards(&lengths, plan.schedule.shards);
+        let sentence = |number: usize| {
+            let words = treebank.sentence(number).iter().enumerate();
+            let word = |(place, word): (usize, &Word)| Word {
+                form: lexicon.word(treebank.forms.name(word.form), place == 0),
+                ..*word
+            };
+            Sentence { words: words.map(word).collect(), ..Sentence::default() }
+        };
+        let own = (0..).zip(runs).filter(|(number, _)| is_mine(*number));
+        Sampler {
+            hierarchies: Hierarchies::new(plan, lexicon),
+            plan: plan.clone(),
+            lexicon: lexicon.clone(),
+            sentences: own.map(|(number, run)| (number, run.map(sentence).collect())).collect(),
+            gold: Gold::default(),
+            arena: Configurations::default(),
+            filter: Filter::default(),
+            retained: vec![],
+            taken: vec![],
+            given: vec![],
+        }
+    }
+
+    /// What was learned.
+    pub fn hierarchies(&self) -> Vec<KeptHierarchy> {
+        let contexts = self.plan.contexts.all.iter().zip(&self.hierarchies.parts);
+        let keep = |((part, _), growing): (&(Part, _), &Growing)| {
+            KeptHierarchy::of(&growing.to_tree(), growing.parameters(), self.lexicon.outcomes(*part))
+        };
+        contexts.map(keep).collect()
+    }
+
+    /// The derivations of all own sentences.
+    #[cfg(test)]
+    pub fn derivations(&self) -> Vec<Derivation> {
+        self.sentences.values().flatten().map(|sentence| sentence.derivation.clone()).collect()
+    }
+
+    /// The customers of a sentence's derivation; `derivation` becomes as long as there are choices.
+    fn customers(&mut self, derivation: &mut Derivation) -> Vec<Customer> {
+        let Sampler { gold, arena, hierarchies, lexicon, plan, .. } = self;
+        let mut customers = vec![];
+        let mut at = 0;
+        let waits = || {
+            at += 1;
+            if derivation.len() < at {
+                derivation.push(false);
+            }
+            derivation[at - 1]
+        };
+        arena.clear();
+        gold.tokens(arena, lexicon, plan.model.lexicalised, waits, |arena, token| {
+            customers.push(hierarchies.customer(arena, token));
+        });
+        customers
+    }
+
+    fn read(&mut self, sentence: &Sentence) {
+        self.gold.set(sentence.words.iter().copied(), &self.lexicon);
+    }
+
+    /// Seats a sentence for the first time.
+    fn seat(&mut self, sentence: &mut Sentence, rng: &mut Generator) {
+        self.read(sentence);
+        sentence.customers = self.customers(&mut sentence.derivation);
+        for customer in &sentence.customers {
+            self.hierarchies.add(customer, rng);
+        }
+    }
+
+    /// Draws a sentence's derivation and seats anew.
+    fn resample(&mut self, sentence: &mut Sentence, rng: &mut Generator) {
+        if sentence.derivation.is_empty() {
+            for customer in &sentence.customers {
+                self.hierarchies.remove(customer, rng);
+                self.hierarchies.add(customer, rng);
+            }
+            return;
+        }
+        self.read(sentence);
+        let (mut before, mut after) = (Weight::ONE, Weight::ONE);
+        self.taken.clear();
+        for customer in sentence.customers.iter().rev() {
+            let (p, tables) = self.hierarchies.remove(customer, rng);
+            self.taken.push(tables);
+            before = before.times(p);
+        }
+        let (mut derivation, ratio_ln) = self.propose(&sentence.derivation, rng);
+        let customers = self.customers(&mut derivation);
+        self.given.clear();
+        for customer in &customers {
+            let (p, tables) = self.hierarchies.add(customer, rng);
+            self.given.push(tables);
+            after = after.times(p);
+        }
+        if ln(unit(rng)) < after.ln() - before.ln() + ratio_ln {
+            (sentence.derivation, sentence.customers) = (derivation, customers);
+            return;
+        }
+        for (customer, tables) in customers.iter().zip(&self.given).rev() {
+            self.hierarchies.take_back(customer, tables);
+        }
+        for (customer, tables) in sentence.customers.iter().zip(self.taken.iter().rev()) {
+            self.hierarchies.put_back(customer, tables);
+        }
+    }
+
+    /// Draws a derivation by the filter; returns it, and ln pi(d) - ln pi(d').
+    fn propose(&mut self, retained: &Derivation, rng: &mut Generator) -> (Derivation, f64) {
+        let Sampler { gold, arena, hierarchies, lexicon, plan, filter, retained: steps, .. } = self;
+        let choices = ToGold { gold, hierarchies, lexicon, is_lexicalised: plan.model.lexicalised };
+        steps.clear();
+        arena.clear();
+        let (mut answers, mut next) = (retained.iter(), 0);
+        let waits = || *answers.next().expect("an answer for each choice");
+        gold.follow(arena, waits, |_, _, transition| {
+            steps.push(choices.step(transition, next));
+            next += u32::from(transition == Transition::Shift);
+        });
+        arena.clear();
+        let drawn = filter.draw(&choices, arena, gold.len(), steps, plan.training_particles, rng);
+        (read_derivation(gold, arena, drawn.top), drawn.retained_ln - drawn.ln)
+    }
+
+    fn rng(&self, purpose: Purpose, shard: u32, sweep: u64) -> Generator {
+        generator(self.plan.seed, purpose, u64::from(shard), sweep)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.plan.schedule.shards == 1
+    }
+
+    /// Notes what a shard has changed since the last synchronisation, and returns the counts to where they were then.
+    fn note(&mut self) {
+        for part in &mut self.hierarchies.parts {
+            match self.plan.schedule.shards {
+                1 => part.settle(),
+                _ => {
+                    let before = part.noted();
+                    part.note();
+                    part.undo(before);
+                }
+            }
+        }
+    }
+
+    /// Does something with each sentence of a shard.
+    fn each(&mut self, number: u32, mut act: impl FnMut(&mut Sampler, &mut Sentence)) {
+        let mut sentences = self.sentences.remove(&number).unwrap_or_default();
+        sentences.iter_mut().for_each(|sentence| act(self, sentence));
+        self.sentences.insert(number, sentences);
+    }
+}
+
+/// The answers of the derivation that ends with `top`.
+fn read_derivation(gold: &Gold, arena: &Configurations, top: u32) -> Derivation {
+    let mut steps: Vec<(Transition, u32)> = arena.backwards(top).map(|(item, top)| (item.transition, top)).collect();
+    steps.reverse();
+    let (mut answers, mut next) = (vec![], 0);
+    for (transition, top) in steps {
+        if let Some((first, true)) = gold.step(arena, top, next) {
+            answers.push(transition != first);
+        }
+        next += u32::from(transition == Transition::Shift);
+    }
+    answers
+}
+
+impl Model for Sampler {
+    /// Derivations of the sentences; and of the first shard, tables of all hierarchies.
+    type Saved = (Vec<Derivation>, Vec<Vec<u32>>);
+    type Shared = Vec<Parameters>;
+
+    fn draw_shard(&mut self, number: u32) {
+        let mut rng = self.rng(Purpose::Initial, number, 0);
+        self.each(number, |model, sentence| model.seat(sentence, &mut rng));
+        self.note();
+    }
+
+    fn load_shard(&mut self, number: u32, (derivations, tables): Self::Saved) -> Result<(), String> {
+        let cannot = |why: &str| format!("the checkpoint of shard {number} is not that of this parser: {why}");
+        if self.sentences.get(&number).map_or(0, Vec::len) != derivations.len() {
+            return Err(cannot("it has other sentences"));
+        }
+        let mut derivations = derivations.into_iter();
+        self.each(number, |model, sentence| {
+            sentence.derivation = derivations.next().expect("one for each");
+            model.read(sentence);
+            sentence.customers = model.customers(&mut sentence.derivation);
+            sentence.customers.iter().for_each(|customer| model.hierarchies.load(customer));
+        });
+        if number == 0 && tables.len() != self.hierarchies.parts.len() {
+            return Err(cannot("it has other contexts"));
+        }
+        let parts = self.hierarchies.parts.iter_mut().zip(tables);
+        parts.map(|(part, tables)| part.load(&tables)).collect::<Result<(), _>>().map_err(|e| cannot(&e))
+    }
+
+    fn save_shard(&self, number: u32) -> Self::Saved {
+        let sentences = self.sentences.get(&number).into_iter().flatten();
+        let tables = if number == 0 { self.hierarchies.parts.iter().map(Growing::save).collect() } else { vec![] };
+        (sentences.map(|sentence| sentence.derivation.clone()).collect(), tables)
+    }
+
+    /// Nothing: what was drawn or loaded is noted already.
+    fn count_shard(&mut self, _: u32) {}
+
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+        for sweep in sweeps {
+            let mut rng = self.rng(Purpose::Sweep, number, sweep);
+            self.each(number, |model, sentence| model.resample(sentence, &mut rng));
+        }
+        self.note();
+    }
+
+    /// Everybody hears of all changes.
+    fn synchronise(&mut self, post: &mut Post<'_>) {
+        for part in &mut self.hierarchies.parts {
+            if post.peers() == 1 || self.plan.schedule.shards == 1 {
+                part.take_own();
+                continue;
+            }
+            let letter = part.letter();
+            let letters = post.exchange(vec![letter; post.peers()]);
+            part.take_letters(letters.iter().map(Vec::as_slice));
+        }
+    }
+
+    /// The sums of auxiliary variables, by part and depth.
+    fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
+        if !self.plan.learns_after(sweep) || (self.is_alone() && !self.sentences.contains_key(&number)) {
+            return vec![];
+        }
+        let mut rng = self.rng(Purpose::Statistics, number, sweep);
+        let shards = self.plan.schedule.shards;
+        self.hierarchies.parts.iter_mut().flat_map(|part| part.statistics(number, shards, &mut rng)).collect()
+    }
+
+    fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
+        let Some(sums) = add_up(statistics) else { return };
+        let mut rest = sums.as_slice();
+        for (number, part) in self.hierarchies.parts.iter_mut().enumerate() {
+            let (here, behind) = rest.split_at(part.statistics_count());
+            rest = behind;
+            let mut rng = generator(self.plan.seed, Purpose::Hyperparameters, sweep, number as u64);
+            part.learn(here, &self.plan.prior, &mut rng);
+        }
+    }
+
+    /// Nothing: sentences are parsed when training has ended.
+    fn evaluate(&mut self, _: u32, _: u64) -> Vec<f64> {
+        vec![]
+    }
+
+    fn shared(&self) -> Vec<Parameters> {
+        self.hierarchies.parts.iter().map(|part| part.parameters().clone()).collect()
+    }
+
+    fn set_shared(&mut self, shared: Vec<Parameters>) {
+        self.hierarchies.parts.iter_mut().zip(shared).for_each(|(part, parameters)| part.set_parameters(parameters));
+    }
+
+    /// Tags, one for each word and the root.
+    fn tokens(&self, number: u32) -> u64 {
+        self.sentences.get(&number).into_iter().flatten().map(|sentence| sentence.words.len() as u64 + 1).sum()
+    }
+}
