@@ -10,8 +10,10 @@
 //! After the last word, the same pass generates the dummy root, and what is then left on the stack becomes its dependents.
 //! In every configuration something can be done, so every list of words gets a tree.
 
+use rustc_hash::FxHashMap;
+
 use super::configuration::{Configurations, NOTHING};
-use super::job::Search;
+use super::job::{Answer, Search};
 use super::model::{ParserModel, Scratch};
 use super::weight::Weight;
 use crate::transition::Label;
@@ -19,6 +21,9 @@ use crate::transition::arc_standard::Transition;
 
 /// Tags that a word is tried with in one derivation.
 const TAGS: usize = 3;
+
+/// Derivations with a smaller share of the best one's probability are left out of expectations.
+const NEGLIGIBLE: f64 = 1e-4;
 
 /// A word to be parsed, as the lexicon numbers it, with its tag where that is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +60,8 @@ pub struct Decoder<'m> {
     shifted: Vec<Derivation>,
     reduced: Vec<Derivation>,
     scratch: Scratch,
+    /// p of arcs, by dependent and head. It is only ever asked, never gone through.
+    heads: FxHashMap<usize, f64>,
     /// Derivations that had a particle after each word of the last sentence.
     pub sizes: Vec<u32>,
 }
@@ -70,15 +77,46 @@ impl<'m> Decoder<'m> {
             shifted: vec![],
             reduced: vec![],
             scratch: Scratch::default(),
+            heads: FxHashMap::default(),
             sizes: vec![],
         }
     }
 
-    /// The best parse.
+    /// The parse that is the answer.
     pub fn parse(&mut self, words: &[Given]) -> Parse {
         self.search(words);
+        if self.model.kept.answer == Answer::Expected {
+            self.keep_expected(words.len());
+        }
         let best = self.beam.iter().reduce(|best, other| if other.weight > best.weight { other } else { best });
         self.read(best.expect("a derivation"), words.len())
+    }
+
+    /// Keeps the derivation whose heads are right most often, where each of those that were found is the true one with its
+    /// share of probability: minimum Bayes risk.
+    fn keep_expected(&mut self, words: usize) {
+        let most = self.beam.iter().map(|d| d.weight).fold(self.beam[0].weight, |a, b| if b > a { b } else { a });
+        self.beam.retain(|d| d.weight.at_scale(most.scale) >= NEGLIGIBLE * most.at_scale(most.scale));
+        let Decoder { arena, beam, heads, .. } = self;
+        heads.clear();
+        let head_of = |derivation: &Derivation, show: &mut dyn FnMut(usize, f64)| {
+            arena.arcs(derivation.top, |dependent, head, _| {
+                show(dependent as usize * (words + 1) + head as usize, derivation.weight.at_scale(most.scale));
+            });
+        };
+        for derivation in &*beam {
+            head_of(derivation, &mut |arc, p| *heads.entry(arc).or_insert(0.0) += p);
+        }
+        let mut best = (0, -1.0);
+        for (place, derivation) in beam.iter().enumerate() {
+            let mut expected = 0.0;
+            head_of(derivation, &mut |arc, _| expected += heads[&arc]);
+            if expected > best.1 {
+                best = (place, expected);
+            }
+        }
+        beam.swap(0, best.0);
+        beam.truncate(1);
     }
 
     /// Up to `count` parses, the best first; derivations of the same parse are added up.

@@ -84,6 +84,17 @@ pub enum Search {
     Beam,
 }
 
+/// Which of the derivations that were found is the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The most probable one
+    #[default]
+    Best,
+    /// The one with the most heads to be expected right
+    Expected,
+}
+
 /// Which derivation of a tree is trained on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -129,6 +140,7 @@ pub struct ModelSettings {
     /// Particles of the search, or derivations of the beam.
     pub particles: u32,
     pub search: Search,
+    pub answer: Answer,
     /// Words that are rarer in training become classes of unknown words.
     pub min_count: u64,
     /// Discount and strength of every depth, at first.
@@ -159,6 +171,7 @@ impl Default for ModelSettings {
             oracle: OracleKind::default(),
             particles: 1000,
             search: Search::default(),
+            answer: Answer::default(),
             min_count: 2,
             discount: 0.5,
             strength: 1.0,

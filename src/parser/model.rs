@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::configuration::Configurations;
 use super::distribution::{Distribution, KeptHierarchy, Path};
 use super::element::{Element, Start};
-use super::job::{Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
+use super::job::{Answer, Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
 use super::tokens::transition;
 use super::treebank::TagColumn;
@@ -45,6 +45,7 @@ pub struct Kept {
     pub tag_column: TagColumn,
     pub particles: u32,
     pub search: Search,
+    pub answer: Answer,
     /// Contexts of transitions, tags and words, as in a job file.
     pub contexts: [Vec<Vec<String>>; 3],
     /// One for each context.
@@ -63,6 +64,7 @@ impl Kept {
             tag_column: plan.model.tag_column,
             particles: plan.model.particles,
             search: plan.model.search,
+            answer: plan.model.answer,
             contexts: plan.contexts.names(),
         }
     }

@@ -97,8 +97,17 @@ const SHORT: &str = "[sampler]\nsweeps = 12\nsync_every = 2\n[checkpoint]\nevery
 
 #[test]
 fn threads_and_processes_give_the_same_parser() {
+    give_the_same_parser("tag_context = [['s1.t', 's1.w'], ['p1.t', 's2.t']]\noracle = 'static'");
+}
+
+#[test]
+fn threads_and_processes_draw_the_same_derivations() {
+    give_the_same_parser("tag_context = [['s1.t', 's1.w'], ['p1.t', 's2.t']]\noracle = 'sampled'");
+}
+
+fn give_the_same_parser(settings: &str) {
     let folder = folder();
-    let job = job(folder.path(), &format!("[model]\ntag_context = [['s1.t', 's1.w'], ['p1.t', 's2.t']]\n{SHORT}"));
+    let job = job(folder.path(), &format!("[model]\n{settings}\n{SHORT}"));
     let mut expected = None;
     for workers in ["1", "2", "3", "7"] {
         let out = folder.path().join(format!("threads-{workers}"));
@@ -128,8 +137,18 @@ fn threads_and_processes_give_the_same_parser() {
 
 #[test]
 fn killed_at_any_moment_and_resumed_by_others_the_parser_is_the_same() {
+    is_the_same_when_killed("static", 150);
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_by_others_derivations_are_the_same() {
+    is_the_same_when_killed("sampled", 30);
+}
+
+fn is_the_same_when_killed(oracle: &str, sweeps: u32) {
     let folder = folder();
-    let job = job(folder.path(), "[sampler]\nsweeps = 150\n[checkpoint]\nevery = 7\n");
+    let settings = format!("[model]\noracle = '{oracle}'\n[sampler]\nsweeps = {sweeps}\n[checkpoint]\nevery = 7\n");
+    let job = job(folder.path(), &settings);
     write(folder.path(), "train.conllu", treebank(1, 1200));
     let whole = folder.path().join("whole");
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
