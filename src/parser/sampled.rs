@@ -308,8 +308,8 @@ impl Model for Sampler {
         if number == 0 && tables.len() != self.hierarchies.parts.len() {
             return Err(cannot("it has other contexts"));
         }
-        let parts = self.hierarchies.parts.iter_mut().zip(tables);
-        parts.map(|(part, tables)| part.load(&tables)).collect::<Result<(), _>>().map_err(|e| cannot(&e))
+        let mut parts = self.hierarchies.parts.iter_mut().zip(tables);
+        parts.try_for_each(|(part, tables)| part.load(&tables)).map_err(|e| cannot(&e))
     }
 
     fn save_shard(&self, number: u32) -> Self::Saved {
