@@ -1,8 +1,6 @@
 //! A language model as it is kept: the restaurants that have customers, from the root on, ready to be looked up.
 //!
-//! Restaurants are numbered level by level, the root first, those of a level in the order of their contexts: so the
-//! children of a restaurant are a run, sorted by their last word, and so are its dishes. A word is looked up by a binary
-//! search in each restaurant from the root down.
+//! The shape of the tree is a [`KeptTree`]; what belongs to restaurants and dishes is kept beside it, by their numbers.
 //!
 //! Written are the counts, 12 bytes for a dish and 12 for a restaurant. On reading, the weights that a probability needs
 //! are made from them: p(w | h) = seats + share * p(w | h'), where seats = (c - a t) / (C + b) is 0 for a word that the
@@ -20,9 +18,10 @@ use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
 use crate::error::{Error, Result};
 use crate::job::model_file;
+use crate::restaurant::kept::KeptTree;
 use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::Parameters;
-use crate::restaurant::tree::{NONE, Tree, Visits};
+use crate::restaurant::tree::Visits;
 
 /// The kind in model files.
 pub const KIND: &str = "hpylm";
@@ -36,15 +35,10 @@ pub struct Kept {
     /// alpha and beta of the prior of stopping, where the order is infinite.
     pub stop: Option<[f64; 2]>,
     pub parameters: Parameters,
-    /// By depth: where its restaurants begin; and their number, at the end.
-    levels: Vec<u32>,
-    /// By restaurant: the last word of its context, its children and its dishes (where they begin), and its visits.
-    elements: Vec<u32>,
-    children: Vec<u32>,
-    dishes: Vec<u32>,
+    tree: KeptTree,
+    /// By restaurant: tokens that stop there and that pass, where the order is infinite.
     visits: Vec<(u32, u32)>,
     /// By dish.
-    outcomes: Vec<u32>,
     customers: Vec<u32>,
     tables: Vec<u32>,
 }
@@ -53,7 +47,18 @@ impl Kept {
     /// What a worker that holds everything has learned.
     pub fn new(vocabulary: Vocabulary, plan: &Plan, model: &Hpylm) -> Kept {
         let tree = model.tree();
-        let mut kept = Kept {
+        let is_kept = |restaurant: u32| tree.restaurants[restaurant as usize].customers > 0;
+        let is_dish_kept = |dish: u32| tree.dishes[dish as usize].customers > 0;
+        let dishes = (0..tree.dishes.len() as u32).filter(|&dish| is_dish_kept(dish)).count();
+        let (mut visits, mut customers, mut tables) = (vec![], Vec::with_capacity(dishes), Vec::with_capacity(dishes));
+        let kept = KeptTree::new(tree, is_kept, is_dish_kept, |restaurant, dish| match dish {
+            Some(dish) => {
+                customers.push(tree.dishes[dish as usize].customers);
+                tables.push(tree.dishes[dish as usize].tables);
+            }
+            None => visits.extend(tree.visits.get(restaurant as usize).map(|visits| (visits.stops, visits.passes))),
+        });
+        Kept {
             vocabulary,
             tokenisation: plan.corpus.tokenisation.clone(),
             longest: plan.order.longest() as u32,
@@ -62,83 +67,23 @@ impl Kept {
                 Order::Infinite { stop, .. } => Some([stop.alpha, stop.beta]),
             },
             parameters: model.parameters().clone(),
-            levels: vec![],
-            elements: vec![],
-            children: vec![],
-            dishes: vec![],
-            visits: vec![],
-            outcomes: vec![],
-            customers: vec![],
-            tables: vec![],
-        };
-        kept.reserve(tree);
-        let mut number_of = vec![NONE; tree.restaurants.len()];
-        for level in &tree.levels {
-            kept.levels.push(kept.elements.len() as u32);
-            for restaurant in level.restaurants.clone().filter(|r| tree.restaurants[*r as usize].customers > 0) {
-                let number = kept.elements.len() as u32;
-                number_of[restaurant as usize] = number;
-                if let Some(above) = Some(tree.parent_of(restaurant)).filter(|above| *above != NONE) {
-                    // Parents that have no child are caught up with; the first child is the first seen.
-                    let above = number_of[above as usize] as usize;
-                    kept.children.resize(kept.children.len().max(above + 1), number);
-                }
-                kept.elements.push(tree.elements[restaurant as usize]);
-                kept.dishes.push(kept.outcomes.len() as u32);
-                if let Some(visits) = tree.visits.get(restaurant as usize) {
-                    kept.visits.push((visits.stops, visits.passes));
-                }
-                for dish in tree.dishes_of(restaurant) {
-                    let record = tree.dishes[dish as usize];
-                    if record.customers > 0 {
-                        kept.outcomes.push(tree.outcomes[dish as usize]);
-                        kept.customers.push(record.customers);
-                        kept.tables.push(record.tables);
-                    }
-                }
-            }
+            tree: kept,
+            visits,
+            customers,
+            tables,
         }
-        let all = kept.elements.len() as u32;
-        kept.levels.push(all);
-        kept.children.resize(all as usize + 1, all);
-        kept.dishes.push(kept.outcomes.len() as u32);
-        kept
-    }
-
-    /// Makes room: growing by doubling would copy, and peak.
-    fn reserve(&mut self, tree: &Tree) {
-        let restaurants = tree.restaurants.iter().filter(|restaurant| restaurant.customers > 0).count();
-        let dishes = tree.dishes.iter().filter(|dish| dish.customers > 0).count();
-        [&mut self.elements, &mut self.children, &mut self.dishes]
-            .into_iter()
-            .for_each(|list| list.reserve_exact(restaurants + 1));
-        [&mut self.outcomes, &mut self.customers, &mut self.tables]
-            .into_iter()
-            .for_each(|list| list.reserve_exact(dishes));
     }
 
     /// Whether the numbers can be those of a model; a file may be damaged.
     fn is_sound(&self) -> bool {
-        let (restaurants, dishes) = (self.elements.len(), self.outcomes.len());
-        let rises = |starts: &[u32], end: usize| {
-            starts.windows(2).all(|pair| pair[0] <= pair[1]) && starts.last() == Some(&(end as u32))
-        };
+        let (restaurants, dishes) = (self.tree.restaurants(), self.tree.all_dishes());
         let symbols = Symbols::new(&self.vocabulary);
         let depths = self.longest as usize;
-        restaurants > 0
-            && (1..=32).contains(&self.longest)
+        (1..=32).contains(&self.longest)
             && [self.parameters.discounts.len(), self.parameters.strengths.len()] == [depths, depths]
-            && self.levels.len() == depths + 1
-            && rises(&self.levels, restaurants)
-            && self.children.len() == restaurants + 1
-            && rises(&self.children, restaurants)
-            && (1..).zip(&self.children[..restaurants]).all(|(next, &first)| first >= next)
-            && self.dishes.len() == restaurants + 1
-            && rises(&self.dishes, dishes)
+            && self.tree.is_sound(depths, symbols.outcomes(), symbols.all())
             && [self.customers.len(), self.tables.len()] == [dishes, dishes]
             && (self.stop.is_none() || self.visits.len() == restaurants)
-            && self.outcomes.iter().all(|&outcome| outcome < symbols.outcomes())
-            && self.elements[1..].iter().all(|&element| element < symbols.all())
     }
 }
 
@@ -172,9 +117,9 @@ impl LanguageModel {
             base: 1.0 / f64::from(symbols.outcomes()),
             symbols,
             stop,
-            shares: Vec::with_capacity(kept.elements.len()),
+            shares: Vec::with_capacity(kept.tree.restaurants()),
             stops: vec![],
-            seats: Vec::with_capacity(kept.outcomes.len()),
+            seats: Vec::with_capacity(kept.tree.all_dishes()),
             kept,
         };
         for depth in 0..model.depths() {
@@ -196,7 +141,7 @@ impl LanguageModel {
             let (deepest, begin) = (model.level(last), model.symbols.begin);
             for (restaurant, &(stops, passes)) in model.kept.visits.iter().enumerate() {
                 // Where there is nowhere to go on to, everything stops.
-                let is_end = deepest.contains(&restaurant) || model.kept.elements[restaurant] == begin;
+                let is_end = deepest.contains(&restaurant) || model.element(restaurant) == begin;
                 model.stops.push(if is_end { 1.0 } else { prior.probability(Visits { stops, passes }) });
             }
         }
@@ -210,30 +155,30 @@ impl LanguageModel {
 
     /// The restaurants of a depth.
     pub fn level(&self, depth: usize) -> Range<usize> {
-        self.kept.levels[depth] as usize..self.kept.levels[depth + 1] as usize
+        self.kept.tree.level(depth)
     }
 
     pub fn restaurants(&self) -> usize {
-        self.kept.elements.len()
+        self.kept.tree.restaurants()
     }
 
     /// The dishes of a restaurant.
     pub fn dishes(&self, restaurant: usize) -> Range<usize> {
-        self.kept.dishes[restaurant] as usize..self.kept.dishes[restaurant + 1] as usize
+        self.kept.tree.dishes(restaurant)
     }
 
     pub fn children(&self, restaurant: usize) -> Range<usize> {
-        self.kept.children[restaurant] as usize..self.kept.children[restaurant + 1] as usize
+        self.kept.tree.children(restaurant)
     }
 
     /// What each dish is.
     pub fn outcome(&self, dish: usize) -> u32 {
-        self.kept.outcomes[dish]
+        self.kept.tree.outcome(dish)
     }
 
     /// The last word of a restaurant's context.
     pub fn element(&self, restaurant: usize) -> u32 {
-        self.kept.elements[restaurant]
+        self.kept.tree.element(restaurant)
     }
 
     pub fn customers(&self, dish: usize) -> u32 {
@@ -261,10 +206,8 @@ impl LanguageModel {
 
     /// The contexts of all restaurants.
     pub fn contexts(&self) -> Contexts<'_> {
-        let mut parents = vec![0; self.restaurants()];
-        for restaurant in 0..self.restaurants() {
-            self.children(restaurant).for_each(|child| parents[child] = restaurant as u32);
-        }
+        let mut parents = self.kept.tree.parents();
+        parents[0] = 0;
         Contexts { model: self, parents }
     }
 
@@ -295,17 +238,13 @@ impl LanguageModel {
     /// The dish of `outcome` in a restaurant.
     #[inline]
     pub fn find_dish(&self, restaurant: usize, outcome: u32) -> Option<usize> {
-        let dishes = self.dishes(restaurant);
-        let place = find(&self.kept.outcomes[dishes.clone()], outcome)?;
-        Some(dishes.start + place)
+        self.kept.tree.find_dish(restaurant, outcome)
     }
 
     /// The restaurant whose context is that of `restaurant` and `element` behind.
     #[inline]
     pub fn find_child(&self, restaurant: usize, element: u32) -> Option<usize> {
-        let children = self.children(restaurant);
-        let place = find(&self.kept.elements[children.clone()], element)?;
-        Some(children.start + place)
+        self.kept.tree.find_child(restaurant, element)
     }
 
     /// p(outcome | history), and how many words of the history there is a restaurant for. `history` has the words before,
@@ -350,19 +289,4 @@ impl Contexts<'_> {
         }
         words
     }
-}
-
-/// The place of `value` in a sorted list. Most lists are short.
-#[inline]
-fn find(list: &[u32], value: u32) -> Option<usize> {
-    if list.len() <= 8 {
-        return list.iter().position(|&other| other == value);
-    }
-    // Outcomes of frequent restaurants are nearly all numbers: the value is often where it would be then.
-    if let Some(&other) = list.get(value as usize)
-        && other == value
-    {
-        return Some(value as usize);
-    }
-    list.binary_search(&value).ok()
 }

@@ -33,6 +33,7 @@ impl KeptTree {
         mut keep: impl FnMut(u32, Option<u32>),
     ) -> KeptTree {
         let mut kept = KeptTree::default();
+        kept.reserve(tree, &is_kept, &is_dish_kept);
         let mut number_of = vec![NONE; tree.restaurants.len()];
         for level in &tree.levels {
             kept.levels.push(kept.elements.len() as u32);
@@ -58,6 +59,15 @@ impl KeptTree {
         kept.children.resize(all as usize + 1, all);
         kept.dishes.push(kept.outcomes.len() as u32);
         kept
+    }
+
+    /// Makes room: growing by doubling would copy, and peak.
+    fn reserve(&mut self, tree: &Tree, is_kept: impl Fn(u32) -> bool, is_dish_kept: impl Fn(u32) -> bool) {
+        let restaurants = (0..tree.restaurants.len() as u32).filter(|&restaurant| is_kept(restaurant)).count();
+        let dishes = (0..tree.dishes.len() as u32).filter(|&dish| is_dish_kept(dish)).count();
+        let by_restaurant = [&mut self.elements, &mut self.children, &mut self.dishes];
+        by_restaurant.into_iter().for_each(|list| list.reserve_exact(restaurants + 1));
+        self.outcomes.reserve_exact(dishes);
     }
 
     /// Whether the numbers can be those of a tree with so many depths, outcomes and elements; a file may be damaged.
