@@ -13,6 +13,7 @@
 
 use super::counts::{Counts, Form};
 use super::rules::Rules;
+use super::seating::Touched;
 use super::seats::{Slot, Weights};
 use crate::math::lanes::{Block, LANES, blocks};
 use crate::restaurant::seating::{DEEPEST, Path};
@@ -25,8 +26,8 @@ pub struct Descent {
     vectors: Vec<Vec<Block<f32>>>,
     pub path: Path,
     before: Path,
-    /// Whether `path` is one whose vectors are right.
-    is_valid: bool,
+    /// How many of the vectors are right, from the root on.
+    right: usize,
     /// The coin's paths: "no" and "yes".
     pub coin: [Path; 2],
     /// p(no) and p(yes) of the coin, by depth.
@@ -43,7 +44,7 @@ impl Descent {
             vectors: vec![vec![Block::default(); blocks(topics)]; depth + 1],
             path: Path::default(),
             before: Path::default(),
-            is_valid: false,
+            right: 0,
             coin: [Path::default(), Path::default()],
             sides: [[0.0; DEEPEST + 1]; 2],
             orders: [0.0; DEEPEST + 1],
@@ -51,46 +52,78 @@ impl Descent {
         }
     }
 
-    /// Forgets the path: counts have changed elsewhere.
+    /// Forgets all probabilities: counts have changed elsewhere.
     pub fn forget(&mut self) {
-        self.is_valid = false;
+        self.right = 0;
     }
 
-    /// Goes to the dish `leaf`: only what the path does not share with the last one is made anew.
+    /// Goes to the dish `leaf`. Probabilities follow when they are asked for ([`Descent::catch_up`]), since a token that is
+    /// taken away first would change them; those on what the path shares with the last one are right.
     #[inline(always)]
-    pub fn go_to(&mut self, tree: &Tree, counts: &Counts, rules: &Rules, leaf: u32) {
+    pub fn go_to(&mut self, tree: &Tree, leaf: u32) {
         std::mem::swap(&mut self.path, &mut self.before);
         self.path.find(tree, leaf);
-        let shared = if self.is_valid { self.path.shared(&self.before) } else { 0 };
-        self.is_valid = true;
-        self.arrive(counts, rules, shared);
+        self.right = self.right.min(self.path.shared(&self.before));
+        self.find_coins();
     }
 
     /// Goes along a path of dishes and their restaurants, from the root on.
-    pub fn go_along(&mut self, counts: &Counts, rules: &Rules, places: impl Iterator<Item = (u32, u32)>) {
+    pub fn go_along(&mut self, places: impl Iterator<Item = (u32, u32)>) {
         self.path.set(places);
-        self.is_valid = false;
-        self.arrive(counts, rules, 0);
+        self.right = 0;
+        self.find_coins();
     }
 
-    /// Makes everything of a new path, from a depth on.
     #[inline(always)]
-    fn arrive(&mut self, counts: &Counts, rules: &Rules, shared: usize) {
+    fn find_coins(&mut self) {
+        if !self.form.has_global() {
+            return;
+        }
+        for side in 0..2 {
+            let restaurants = (0..=self.path.depth()).map(|depth| self.path.restaurant(depth));
+            self.coin[side].set(restaurants.map(|restaurant| (2 * restaurant + side as u32, restaurant)));
+        }
+    }
+
+    /// Makes everything of the path, for one who only looks.
+    pub fn look(&mut self, counts: &Counts, rules: &Rules) {
         if self.form.has_global() {
-            for side in 0..2 {
-                let restaurants = (0..=self.path.depth()).map(|depth| self.path.restaurant(depth));
-                self.coin[side].set(restaurants.map(|restaurant| (2 * restaurant + side as u32, restaurant)));
-            }
             self.refresh_coin(counts, rules);
         }
-        self.descend(counts, rules, shared);
+        self.catch_up(counts, rules);
+        self.refresh_orders(counts, rules);
     }
 
-    /// Makes the vectors from `depth` on anew.
+    /// Makes the vectors that are not right; in HIERARCHICAL, where coins are part of them, those too.
     #[inline(always)]
-    pub fn descend(&mut self, counts: &Counts, rules: &Rules, depth: usize) {
-        for depth in depth..=self.path.depth() {
-            self.step(counts, rules, depth);
+    pub fn catch_up(&mut self, counts: &Counts, rules: &Rules) {
+        let depths = self.path.depth() + 1;
+        if self.right < depths && self.form == Form::Hierarchical {
+            self.refresh_coin(counts, rules);
+        }
+        (self.right..depths).for_each(|depth| self.step(counts, rules, depth));
+        self.right = self.right.max(depths);
+    }
+
+    /// In HIERARCHICAL, makes what a table at the last depth may have come from: the vectors before it, and the global
+    /// model's probability there.
+    #[inline(always)]
+    pub fn catch_up_with_origins(&mut self, counts: &Counts, rules: &Rules) {
+        let last = self.path.depth();
+        self.refresh_coin(counts, rules);
+        (self.right..last).for_each(|depth| self.step(counts, rules, depth));
+        let global = rules.probability(counts, &self.path, last, 0, self.up(rules, 0, last));
+        self.vectors[last][0].0[0] = global as f32;
+        self.right = self.right.max(last);
+    }
+
+    /// Takes note that a customer of `topic` came or went.
+    #[inline(always)]
+    pub fn note(&mut self, counts: &Counts, rules: &Rules, topic: usize, touched: Touched) {
+        if touched.others {
+            self.right = 0;
+        } else {
+            self.refresh(counts, rules, topic, touched.depth);
         }
     }
 
@@ -149,10 +182,10 @@ impl Descent {
         }
     }
 
-    /// Makes the entries of one topic anew, from `depth` on, where nothing else has changed.
+    /// Makes the entries of one topic anew, from `depth` on, in vectors that are right otherwise.
     #[inline(always)]
-    pub fn refresh(&mut self, counts: &Counts, rules: &Rules, topic: usize, depth: usize) {
-        for depth in depth..=self.path.depth() {
+    fn refresh(&mut self, counts: &Counts, rules: &Rules, topic: usize, depth: usize) {
+        for depth in depth..self.right {
             let below = self.below(rules, topic, depth);
             let p = rules.probability(counts, &self.path, depth, topic, below);
             self.vectors[depth][topic / LANES].0[topic % LANES] = p as f32;

@@ -142,7 +142,7 @@ impl<'m> Lookup<'m> {
             context = context.and_then(|restaurant| kept.tree.find_child(restaurant, element));
             (context.is_some() || kept.form == Form::Hierarchical).then(|| place(context))
         });
-        self.descent.go_along(counts, rules, [place(Some(0))].into_iter().chain(longer));
-        self.descent.refresh_orders(counts, rules);
+        self.descent.go_along([place(Some(0))].into_iter().chain(longer));
+        self.descent.look(counts, rules);
     }
 }

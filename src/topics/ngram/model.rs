@@ -443,8 +443,8 @@ impl Model for NgramModel {
             let mut reader = Reader::new(&alpha, form, topics, particles, resample);
             for &leaf in leaves {
                 self.descent.forget();
-                self.descent.go_to(&self.tree, &self.counts, &self.rules, leaf);
-                self.descent.refresh_orders(&self.counts, &self.rules);
+                self.descent.go_to(&self.tree, leaf);
+                self.descent.look(&self.counts, &self.rules);
                 probability_ln += reader.read(self.descent.mix(), &mut rng);
             }
             tokens += leaves.len();

@@ -21,12 +21,14 @@ pub struct Rules {
     pub coins: House,
     /// Of stopping at a context, where the order is infinite.
     pub stop: Option<StopPrior>,
+    /// Whether every table that opens goes up, in HIERARCHICAL: while the first customers come.
+    pub all_go_up: bool,
 }
 
 impl Rules {
     pub fn new(form: Form, parameters: Parameters, coins: Parameters, base: f64, stop: Option<StopPrior>) -> Rules {
         let alone = parameters.discounts.iter().map(|&discount| Alone::new(discount)).collect();
-        Rules { form, parameters, alone, base, coins: House::new(coins, 0.5), stop }
+        Rules { form, parameters, alone, base, coins: House::new(coins, 0.5), stop, all_go_up: false }
     }
 
     pub fn set_parameters(&mut self, parameters: Parameters, coins: Parameters) {

@@ -95,7 +95,7 @@ impl Rules {
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
     ) -> bool {
-        let goes_up = unit(rng) * (up + across) < up;
+        let goes_up = self.all_go_up || unit(rng) * (up + across) < up;
         self.throw(counts, descent, goes_up, depth, rng);
         if goes_up {
             let slot = counts.dishes.find(descent.path.dish(depth), topic).expect("the table's dish");

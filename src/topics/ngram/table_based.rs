@@ -40,7 +40,6 @@ use super::descent::Descent;
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::rules::Rules;
 use super::seats::Slot;
-use super::token_based::settle;
 use super::weights::Weights;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
@@ -318,11 +317,11 @@ impl TableSampler {
     /// Goes to where the tables of a dish are customers.
     #[inline(always)]
     fn approach(&mut self, seating: &Seating<'_>, dish: u32, depth: usize) {
-        let Seating { tree, counts, rules } = seating;
+        let Seating { tree, rules, .. } = seating;
         if rules.form == Form::Hierarchical {
-            self.descent.go_to(tree, counts, rules, dish);
+            self.descent.go_to(tree, dish);
         } else if depth > 0 {
-            self.descent.go_to(tree, counts, rules, tree.dishes[dish as usize].parent);
+            self.descent.go_to(tree, tree.dishes[dish as usize].parent);
         }
     }
 
@@ -440,11 +439,12 @@ fn leave_parent(
         if rules.unlabel(counts, descent, depth, goes_up, changed, rng) && depth > 0 {
             rules.remove(counts, descent, topic, depth - 1, changed, rng);
         }
-        descent.refresh_coin(counts, rules);
-        descent.descend(counts, rules, 0);
+        descent.forget();
+        descent.catch_up_with_origins(counts, rules);
     } else if depth > 0 {
         let touched = rules.remove(counts, descent, topic, depth - 1, changed, rng);
-        settle(descent, counts, rules, topic, touched);
+        descent.note(counts, rules, topic, touched);
+        descent.catch_up(counts, rules);
     }
 }
 
@@ -467,11 +467,10 @@ fn join_parent(
         if goes_up && depth > 0 {
             rules.add(counts, descent, topic, depth - 1, changed, rng);
         }
-        descent.refresh_coin(counts, rules);
-        descent.descend(counts, rules, 0);
+        descent.forget();
     } else if depth > 0 {
         let touched = rules.add(counts, descent, topic, depth - 1, changed, rng);
-        settle(descent, counts, rules, topic, touched);
+        descent.note(counts, rules, topic, touched);
     }
     goes_up
 }
