@@ -17,6 +17,7 @@
 //! lm/          the lm job: hierarchical Pitman-Yor language models, and what is done with one: scoring, ARPA, generation
 //! topics/      the topics job: LDA, and topic n-gram models (topics/ngram)
 //! parser/      the parser job: generative dependency parsing over the transition systems, and what is done with a parser
+//! chart/       charts of split-head dependency grammars: sums over all trees, the best tree, bounded memory
 //! study/       the study job: other jobs in several variants, side by side
 //! math/        lanes, draws and special functions that give the same bits on every processor
 //! report/      tables, figures, one self-contained page
@@ -57,6 +58,7 @@ macro_rules! say {
     }};
 }
 
+pub mod chart;
 pub mod cli;
 pub mod cluster;
 pub mod corpus;

@@ -72,6 +72,11 @@ pub trait Model {
     /// Learns hyperparameters from the statistics of all shards, in their order: the same on every worker.
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64);
 
+    /// Whether what is left of the sweeps has nothing to do: asked after [`Model::learn`], the same on every worker.
+    fn is_done(&self) -> bool {
+        false
+    }
+
     /// Held-out figures of a shard, to be added up in shard order.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64>;
 
@@ -213,13 +218,13 @@ pub fn train<M: Model>(
     while sweep < schedule.sweeps {
         let began = Instant::now();
         let next = next_multiple(sweep, schedule.sync_every).min(schedule.sweeps);
-        let is_last = next == schedule.sweeps;
         let mut round = Round { sweep: next, sweeps: next - sweep, ..Round::default() };
         let report = driver.sweep_and_merge(worker, sweep..next);
         sweep = next;
         let learning = Instant::now();
         round.statistics = driver.learn(worker, sweep);
         round.learn_seconds = learning.elapsed().as_secs_f64();
+        let is_last = next == schedule.sweeps || driver.model.is_done();
         if is_due(sweep, schedule.evaluate_every) || is_last {
             round.evaluation = driver.evaluate(worker, sweep);
             round.snapshot = driver.model.snapshot();
@@ -242,6 +247,9 @@ pub fn train<M: Model>(
         if is_stopped {
             control.stopped.store(true, Ordering::Relaxed);
             return Ok((driver.model, End::Stopped));
+        }
+        if is_last {
+            break;
         }
     }
     Ok((driver.model, End::Done))

@@ -5,6 +5,7 @@
 //! computes in software, on polynomials of our own where many numbers are due at once ([`power`]), and on sums in a fixed
 //! order.
 
+pub mod digamma;
 pub mod draws;
 pub mod lanes;
 pub mod power;

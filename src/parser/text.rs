@@ -32,6 +32,9 @@ pub enum Format {
     Text,
     /// Books, pages and the like, a paragraph per line: sentences and words are found by rules made for English
     Running,
+    /// CoNLL-U where a line has ten columns; else a word per line with its tag and maybe more, blanks between them
+    #[value(skip)]
+    Tagged,
 }
 
 /// Sentences of a batch.
@@ -46,6 +49,8 @@ const MOST_WORDS: usize = 1000;
 /// A sentence as CoNLL-U lines, without what is to be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unparsed {
+    /// The line that it begins on.
+    pub first_line: u64,
     lines: Vec<String>,
     /// Which lines are words.
     words: Vec<usize>,
@@ -68,8 +73,18 @@ impl Unparsed {
         sentence
     }
 
-    fn column(&self, word: usize, column: usize) -> &str {
+    /// A column of a word.
+    pub fn column(&self, word: usize, column: usize) -> &str {
         self.lines[self.words[word]].split('\t').nth(column).unwrap_or("")
+    }
+
+    /// The `sent_id`, or nothing.
+    pub fn id(&self) -> &str {
+        let comments = self.lines.iter().filter_map(|line| line.strip_prefix('#'));
+        comments
+            .filter_map(|line| line.trim_start().strip_prefix("sent_id"))
+            .find_map(|rest| rest.trim_start().strip_prefix('='))
+            .map_or("", str::trim)
     }
 
     /// Number of words.
@@ -194,6 +209,9 @@ fn take(
     number: &mut u64,
     line: &Line<'_>,
 ) -> bool {
+    if sentence.lines.is_empty() {
+        sentence.first_line = line.number;
+    }
     let mut problem = |rule, message| {
         fault.get_or_insert(Problem { line: line.number, rule, sentence: String::new(), message });
     };
@@ -218,6 +236,13 @@ fn take(
             true
         }
         _ if text.is_empty() => true,
+        // Behind a word, # is one too: comments come first.
+        Format::Tagged
+            if !(text.starts_with('#') && sentence.is_empty()) && text.split('\t').count() != COLUMNS =>
+        {
+            take_tagged(sentence, text, &mut problem);
+            false
+        }
         _ => {
             take_row(sentence, text, &mut problem);
             false
@@ -239,6 +264,18 @@ fn take_row(sentence: &mut Unparsed, text: &str, problem: &mut dyn FnMut(Rule, S
         }
     }
     sentence.lines.push(text.to_string());
+}
+
+/// Adds a word with its tag.
+fn take_tagged(sentence: &mut Unparsed, text: &str, problem: &mut dyn FnMut(Rule, String)) {
+    let mut columns = text.split_ascii_whitespace();
+    let (Some(form), Some(tag)) = (columns.next(), columns.next()) else {
+        let message = "neither ten columns with TABs between them, nor a word and its tag".to_string();
+        return problem(Rule::ColumnCount, message);
+    };
+    let id = sentence.words.len() + 1;
+    sentence.words.push(sentence.lines.len());
+    sentence.lines.push(format!("{id}\t{form}\t_\t{tag}\t{tag}\t_\t_\t_\t_\t_"));
 }
 
 /// A file of sentences.

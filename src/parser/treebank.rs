@@ -41,6 +41,14 @@ impl TagColumn {
         }
     }
 
+    /// Its name in job files, and that of the other one.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            TagColumn::Upos => ("upos", "xpos"),
+            TagColumn::Xpos => ("xpos", "upos"),
+        }
+    }
+
     /// A tag as the two columns.
     pub fn split(self, tag: &str) -> (&str, &str) {
         match self {

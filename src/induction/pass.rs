@@ -1,0 +1,230 @@
+//! A pass over sentences: expected uses and log-likelihood, for several grammars at once.
+//!
+//! Grammars of the same shape are lanes ([`crate::chart`]): their weights stand beside each other in one table, and so do
+//! their expectations, so that a sentence is one run over the chart for all of them, with contiguous loads and no lookups
+//! by lane. Lanes never mix: a grammar's numbers are the same bits alone as among others.
+
+use multiversion::multiversion;
+
+use super::sentences::Sentences;
+use super::shape::Shape;
+use crate::chart::halves::Halves;
+use crate::chart::inside::Chart;
+use crate::chart::scores::{Lanes, Scores};
+use crate::math::ln;
+
+/// Grammars that are passed over at once.
+pub const LANES: usize = 8;
+
+/// Below this, a sum over trees is taken again with other scales.
+const SMALL: f64 = 1e-250;
+
+/// Weights of one grammar: of uses, and the scale of each tag (see [`super::rules::weigh`]).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Weights {
+    pub uses: Vec<f64>,
+    pub scales: Vec<f64>,
+}
+
+/// What a pass found for one grammar.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expectation {
+    /// Empty where only the likelihood was asked for.
+    pub uses: Vec<f64>,
+    pub ln_likelihood: f64,
+}
+
+impl Expectation {
+    /// Adds what was found for other sentences.
+    pub fn add(&mut self, other: &Expectation) {
+        self.uses.iter_mut().zip(&other.uses).for_each(|(sum, value)| *sum += value);
+        self.ln_likelihood += other.ln_likelihood;
+    }
+}
+
+/// Passes over sentences. Buffers are reused.
+#[derive(Clone, Debug, Default)]
+pub struct Passer {
+    one: Buffers<1>,
+    many: Buffers<LANES>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Buffers<const L: usize> {
+    weights: Vec<Lanes<L>>,
+    expected: Vec<Lanes<L>>,
+    scores: Scores<L>,
+    used: Scores<L>,
+    chart: Chart<L>,
+    ln: Lanes<L>,
+}
+
+/// What all grammars of a pass have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    pub shape: &'a Shape,
+    pub halves: &'a Halves,
+}
+
+impl Passer {
+    /// Expected uses and log-likelihood of the sentences, by grammar.
+    pub fn expect(&mut self, setting: Setting<'_>, grammars: &[&Weights], sentences: &Sentences) -> Vec<Expectation> {
+        self.pass(setting, grammars, sentences, true)
+    }
+
+    /// Log-likelihood alone.
+    pub fn likelihood(&mut self, setting: Setting<'_>, grammars: &[&Weights], sentences: &Sentences) -> Vec<f64> {
+        self.pass(setting, grammars, sentences, false).iter().map(|found| found.ln_likelihood).collect()
+    }
+
+    fn pass(
+        &mut self,
+        setting: Setting<'_>,
+        grammars: &[&Weights],
+        sentences: &Sentences,
+        is_expected: bool,
+    ) -> Vec<Expectation> {
+        let mut found = vec![];
+        for grammars in grammars.chunks(LANES) {
+            found.extend(match grammars {
+                [one] => self.one.run(setting, &[one], sentences, is_expected, pass_one),
+                many => self.many.run(setting, many, sentences, is_expected, pass_many),
+            });
+        }
+        found
+    }
+}
+
+type Pass<const L: usize> = fn(&mut Buffers<L>, Setting<'_>, &Sentences, bool);
+
+impl<const L: usize> Buffers<L> {
+    fn run(
+        &mut self,
+        setting: Setting<'_>,
+        grammars: &[&Weights],
+        sentences: &Sentences,
+        is_expected: bool,
+        pass: Pass<L>,
+    ) -> Vec<Expectation> {
+        let size = setting.shape.uses();
+        self.weights.clear();
+        // A lane without a grammar has that of the first: numbers that are good for nothing, and do no harm.
+        let of = |lane: usize, at: usize| grammars.get(lane).unwrap_or(&grammars[0]).uses[at];
+        self.weights.extend((0..size).map(|at| std::array::from_fn(|lane| of(lane, at))));
+        self.expected.clear();
+        self.expected.resize(if is_expected { size } else { 0 }, [0.0; L]);
+        self.ln = [0.0; L];
+        pass(self, setting, sentences, is_expected);
+        let finish = |(lane, grammar): (usize, &&Weights)| {
+            let scales = sentences.tag_counts.iter().zip(&grammar.scales);
+            let scale: f64 = scales.filter(|(count, _)| **count > 0.0).map(|(count, scale)| count * scale).sum();
+            Expectation {
+                uses: self.expected.iter().map(|lanes| lanes[lane]).collect(),
+                ln_likelihood: self.ln[lane] + scale,
+            }
+        };
+        grammars.iter().enumerate().map(finish).collect()
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) {
+        for (symbols, weight) in sentences.iter() {
+            self.score(setting.shape, symbols);
+            let mut sum = self.chart.inside(&self.scores, setting.halves);
+            let mut lost = [0.0; L];
+            if sum.iter().any(|&sum| sum < SMALL) {
+                self.scores.rescale(&mut lost);
+                sum = self.chart.inside(&self.scores, setting.halves);
+            }
+            for lane in 0..L {
+                self.ln[lane] += weight * (ln(sum[lane]) + lost[lane]);
+            }
+            if is_expected {
+                let seed = sum.map(|sum| if sum > 0.0 { weight / sum } else { 0.0 });
+                self.chart.outside(&self.scores, setting.halves, &seed, &mut self.used);
+                self.count(setting.shape, symbols);
+            }
+        }
+    }
+
+    /// The scores of a sentence.
+    #[inline(always)]
+    fn score(&mut self, shape: &Shape, symbols: &[u32]) {
+        self.scores.resize(symbols.len());
+        for (head, &symbol) in symbols.iter().enumerate() {
+            let tag = shape.tag_of[symbol as usize] as usize;
+            for context in 0..4 {
+                let (side, valence) = (context / 2, context % 2);
+                *self.scores.stop_mut(side, valence, head) = self.weights[shape.stop(context, tag)];
+                let arcs = &self.weights[shape.arcs(context, symbol as usize)..][..shape.tags];
+                let others = if side == 0 { 0..head } else { head + 1..symbols.len() };
+                for dependent in others {
+                    let tag = shape.tag_of[symbols[dependent] as usize] as usize;
+                    *self.scores.arc_mut(valence, head, dependent) = arcs[tag];
+                }
+            }
+            *self.scores.root_mut(head) = self.weights[shape.root(tag)];
+        }
+    }
+
+    /// Adds the expected uses of a sentence.
+    #[inline(always)]
+    fn count(&mut self, shape: &Shape, symbols: &[u32]) {
+        for (head, &symbol) in symbols.iter().enumerate() {
+            let tag = shape.tag_of[symbol as usize] as usize;
+            for context in 0..4 {
+                let (side, valence) = (context / 2, context % 2);
+                add(&mut self.expected[shape.stop(context, tag)], self.used.stop(side, valence, head));
+                let arcs = &mut self.expected[shape.arcs(context, symbol as usize)..][..shape.tags];
+                let others = if side == 0 { 0..head } else { head + 1..symbols.len() };
+                for dependent in others {
+                    let tag = shape.tag_of[symbols[dependent] as usize] as usize;
+                    add(&mut arcs[tag], self.used.arc(valence, head, dependent));
+                }
+            }
+            add(&mut self.expected[shape.root(tag)], self.used.root(head));
+        }
+    }
+}
+
+#[inline(always)]
+fn add<const L: usize>(to: &mut Lanes<L>, value: &Lanes<L>) {
+    for lane in 0..L {
+        to[lane] += value[lane];
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
+fn pass_many(buffers: &mut Buffers<LANES>, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) {
+    buffers.pass(setting, sentences, is_expected);
+}
+
+/// One grammar has one lane, which wide registers do not help.
+fn pass_one(buffers: &mut Buffers<1>, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) {
+    buffers.pass(setting, sentences, is_expected);
+}
+
+/// Expected uses where a tree's weight is the product of 1 / distance over its arcs: short arcs are likelier (the harmonic
+/// initialiser of Klein & Manning 2004).
+pub fn harmonic(setting: Setting<'_>, sentences: &Sentences) -> Vec<f64> {
+    let mut buffers = Buffers::<1>::default();
+    buffers.expected.resize(setting.shape.uses(), [0.0]);
+    for (symbols, weight) in sentences.iter() {
+        let words = symbols.len();
+        buffers.scores.resize(words);
+        for head in 0..words {
+            for at in 0..4 {
+                *buffers.scores.stop_mut(at / 2, at % 2, head) = [1.0];
+            }
+            for dependent in (0..words).filter(|&dependent| dependent != head) {
+                let score = [1.0 / head.abs_diff(dependent) as f64];
+                (0..2).for_each(|valence| *buffers.scores.arc_mut(valence, head, dependent) = score);
+            }
+            *buffers.scores.root_mut(head) = [1.0];
+        }
+        let sum = buffers.chart.inside(&buffers.scores, setting.halves);
+        buffers.chart.outside(&buffers.scores, setting.halves, &[weight / sum[0]], &mut buffers.used);
+        buffers.count(setting.shape, symbols);
+    }
+    buffers.expected.iter().map(|lanes| lanes[0]).collect()
+}
