@@ -66,7 +66,7 @@ impl<const L: usize> Scores<L> {
         &mut self.roots[word]
     }
 
-    /// Divides by the largest score of each word's head and of each word's stopping on either side; adds the logarithms of
+    /// Divides by the largest score of an arc to each word and of each word's stopping on either side; adds the logarithms of
     /// these to `ln`, so that ln of the sum over trees plus `ln` stays what it was. No expectation changes.
     #[cold]
     pub fn rescale(&mut self, ln: &mut Lanes<L>) {
@@ -76,7 +76,7 @@ impl<const L: usize> Scores<L> {
             let scores: Vec<(usize, usize)> = scores.collect();
             for lane in 0..L {
                 let most = |most: f64, &(v, head): &(usize, usize)| most.max(self.arc(v, head, word)[lane]);
-                let largest = scores.iter().fold(self.roots[word][lane], most);
+                let largest = scores.iter().fold(0.0, most); // roots are one word only, and go with the rest
                 if largest > 0.0 {
                     ln[lane] += libm::log(largest);
                     self.roots[word][lane] /= largest;

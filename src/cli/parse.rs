@@ -5,9 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::corpus::diagnostic::Diagnostic;
+use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result, exit};
+use crate::induction;
+use crate::induction::grammar::Choice;
+use crate::induction::model::Kept;
+use crate::job::model_file;
 use crate::parser::evaluate::Settings;
 use crate::parser::job::{Search, Tags};
 use crate::parser::model::ParserModel;
@@ -15,7 +19,7 @@ use crate::parser::text::{Format, Source, parse_file};
 
 #[derive(Args)]
 pub struct Parse {
-    /// A parser, or the run folder that has it
+    /// A parser or an induced grammar, or the run folder that has it
     model: PathBuf,
     /// CoNLL-U, or plain text with a sentence per line; also gz, xz or zst; - for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -38,6 +42,9 @@ pub struct Parse {
     /// Write up to so many parses of each sentence, with their log-probabilities
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     best: Option<u64>,
+    /// Which tree to choose, with an induced grammar
+    #[arg(long, value_enum, help_heading = "Induced grammars", value_name = "HOW")]
+    choose: Option<Choice>,
     /// Threads [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     workers: Option<u64>,
@@ -45,30 +52,73 @@ pub struct Parse {
 
 impl Parse {
     pub fn run(&self) -> Result<u8> {
+        match model_file::kind(&self.model)?.as_str() {
+            induction::model::KIND => self.run_grammar(),
+            _ => self.run_parser(),
+        }
+    }
+
+    fn run_parser(&self) -> Result<u8> {
         let model = ParserModel::load(&self.model)?;
+        if self.choose.is_some() {
+            return Err(self.refused("--choose is for induced grammars; this is a parser"));
+        }
         let settings = Settings {
             search: self.search.unwrap_or(model.kept.search),
             particles: self.particles.unwrap_or(model.kept.particles),
             tags: self.tags.unwrap_or(model.kept.tags),
-            threads: self
-                .workers
-                .map_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()), |n| n as usize),
+            threads: self.threads(),
         };
         if settings.tags == Tags::Predict && !model.kept.is_lexicalised {
-            return Err(Error::Usage(format!(
-                "{}: this parser has no words, and cannot find tags; give them in the file, with --tags given",
-                self.model.display()
-            )));
+            return Err(self
+                .refused("this parser has no words, and cannot find tags; give them in the file, with --tags given"));
         }
+        let best = self.best.map(|best| best as usize);
+        self.each_file(self.format, |source, out, report| {
+            parse_file(&model, &settings, source, best, out, report).map(|parsed| parsed.skipped)
+        })
+    }
+
+    fn run_grammar(&self) -> Result<u8> {
+        let is_parsers = self.particles.is_some() || self.search.is_some() || self.best.is_some();
+        if is_parsers || self.tags == Some(Tags::Predict) {
+            let message = "--particles, --search, --best and --tags predict are for parsers; this is an induced grammar, \
+                           which takes the tags of the file";
+            return Err(self.refused(message));
+        }
+        if matches!(self.format, Format::Text | Format::Running) {
+            return Err(self.refused("an induced grammar needs tags, which plain text has not"));
+        }
+        let kept = Kept::load(&self.model)?;
+        let choice = self.choose.unwrap_or_default();
+        let format = if self.format == Format::Auto { Format::Tagged } else { self.format };
+        self.each_file(format, |source, out, report| {
+            induction::text::parse_file(&kept, source, choice, self.threads(), out, report)
+        })
+    }
+
+    fn refused(&self, message: &str) -> Error {
+        Error::Usage(format!("{}: {message}", self.model.display()))
+    }
+
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        self.workers.map_or_else(all, |n| n as usize)
+    }
+
+    /// Parses every file to stdout by `parse`, which returns how many sentences it left out.
+    fn each_file(
+        &self,
+        format: Format,
+        parse: impl Fn(&Source<'_>, &mut dyn Write, &mut dyn FnMut(Problem)) -> io::Result<u64>,
+    ) -> Result<u8> {
         let encoding = if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 };
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        let best = self.best.map(|best| best as usize);
         let mut skipped = 0;
         for path in &self.files {
-            let report = |problem| say!("{}", Diagnostic { path: path.display().to_string(), problem });
-            let source = Source { path, encoding, format: self.format };
-            match parse_file(&model, &settings, &source, best, &mut out, report) {
-                Ok(parsed) => skipped += parsed.skipped,
+            let mut report = |problem| say!("{}", Diagnostic { path: path.display().to_string(), problem });
+            match parse(&Source { path, encoding, format }, &mut out, &mut report) {
+                Ok(count) => skipped += count,
                 Err(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(exit::DONE),
                 Err(e) => return Err(Error::input(path, e)),
             }

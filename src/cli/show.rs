@@ -11,6 +11,7 @@ use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::documents::{Format, RawDocument, read_documents};
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result, exit};
+use crate::induction;
 use crate::job::folder::write_whole;
 use crate::job::model_file;
 use crate::parser;
@@ -68,14 +69,19 @@ impl Show {
             }
             (ngram::kept::KIND, Some(text)) => self.highlight(&TopicNgrams::new(Kept::load(&self.model)?), text),
             (parser::model::KIND, None) => self.parse(),
+            (induction::model::KIND, None) => {
+                print(&induction::show::describe(&induction::model::Kept::load(&self.model)?, self.words))?;
+                Ok(exit::DONE)
+            }
             (topics::model::KIND, Some(_)) => Err(self.not_switching("LDA")),
             (other, _) => Err(Error::input(
                 &self.model,
                 format!(
-                    "this is a model of kind {other}; show is for models of kind {}, {} and {}",
+                    "this is a model of kind {other}; show is for models of kind {}, {}, {} and {}",
                     topics::model::KIND,
                     ngram::kept::KIND,
-                    parser::model::KIND
+                    parser::model::KIND,
+                    induction::model::KIND
                 ),
             )),
         }

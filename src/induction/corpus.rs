@@ -47,12 +47,7 @@ const KEPT_PROBLEMS: usize = 20;
 
 impl Corpus {
     /// Reads files; with heads where `has_heads`.
-    pub fn read(
-        files: &[PathBuf],
-        settings: &CorpusSettings,
-        has_heads: bool,
-        names: &mut AllNames,
-    ) -> Result<Corpus> {
+    pub fn read(files: &[PathBuf], settings: &CorpusSettings, has_heads: bool, names: &mut AllNames) -> Result<Corpus> {
         let mut corpus = Corpus::default();
         for path in files {
             corpus.add_file(path, settings, has_heads, names)?;
@@ -124,16 +119,15 @@ impl Corpus {
 }
 
 /// Which words of a sentence stay; every one needs a tag.
-pub fn kept_words(
-    sentence: &Unparsed,
-    settings: &CorpusSettings,
-) -> std::result::Result<Vec<bool>, (Rule, String)> {
+pub fn kept_words(sentence: &Unparsed, settings: &CorpusSettings) -> std::result::Result<Vec<bool>, (Rule, String)> {
     let mut is_kept = vec![];
     for word in 0..sentence.len() {
         let (form, tag) = (sentence.column(word, column::FORM), sentence.column(word, settings.tag_column.index()));
         if tag.is_empty() || tag == "_" {
             let (name, other) = settings.tag_column.names();
-            let message = format!("`{form}` has no tag in column {name}; with tag_column = \"{other}\" those of {other} are taken");
+            let message = format!(
+                "`{form}` has no tag in column {name}; with tag_column = \"{other}\" those of {other} are taken"
+            );
             return Err((Rule::BadField, message));
         }
         let is_mark = match settings.punctuation_tags.as_slice() {

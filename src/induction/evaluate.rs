@@ -86,8 +86,7 @@ impl Judge {
     pub fn figures(&mut self, shape: &Shape, weights: &Weights) -> Figures {
         let grammar = Grammar::new(shape, weights, self.halves.clone());
         let buffers = &mut self.buffers;
-        let [words, directed, undirected] =
-            self.test.count(|symbols| grammar.parse(symbols, Choice::Viterbi, buffers));
+        let [words, directed, undirected] = self.test.count(|symbols| grammar.parse(symbols, Choice::Viterbi, buffers));
         let [_, minimum_risk, _] = self.test.count(|symbols| grammar.parse(symbols, Choice::MinimumRisk, buffers));
         Figures { words, directed, undirected, minimum_risk }
     }

@@ -46,7 +46,7 @@ impl Default for InductionJob {
 }
 
 /// Tagged sentences: files or globs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CorpusSettings {
     pub train: Vec<String>,

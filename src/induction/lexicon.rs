@@ -68,9 +68,9 @@ impl Lexicon {
     pub fn symbols(&self, corpus: &Corpus, names: &AllNames, is_lexicalised: bool) -> Vec<Vec<u32>> {
         let mut known: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         let mut symbol = |word: &Word| {
-            *known.entry((word.form, word.tag)).or_insert_with(|| {
-                self.symbol(names.forms.name(word.form), names.tags.name(word.tag), is_lexicalised)
-            })
+            *known
+                .entry((word.form, word.tag))
+                .or_insert_with(|| self.symbol(names.forms.name(word.form), names.tags.name(word.tag), is_lexicalised))
         };
         corpus.sentences.iter().map(|words| words.iter().map(&mut symbol).collect()).collect()
     }

@@ -56,7 +56,6 @@ struct Buffers<const L: usize> {
     scores: Scores<L>,
     used: Scores<L>,
     chart: Chart<L>,
-    ln: Lanes<L>,
 }
 
 /// What all grammars of a pass have in common.
@@ -95,7 +94,7 @@ impl Passer {
     }
 }
 
-type Pass<const L: usize> = fn(&mut Buffers<L>, Setting<'_>, &Sentences, bool);
+type Pass<const L: usize> = fn(&mut Buffers<L>, Setting<'_>, &Sentences, bool) -> Lanes<L>;
 
 impl<const L: usize> Buffers<L> {
     fn run(
@@ -113,21 +112,22 @@ impl<const L: usize> Buffers<L> {
         self.weights.extend((0..size).map(|at| std::array::from_fn(|lane| of(lane, at))));
         self.expected.clear();
         self.expected.resize(if is_expected { size } else { 0 }, [0.0; L]);
-        self.ln = [0.0; L];
-        pass(self, setting, sentences, is_expected);
+        let ln = pass(self, setting, sentences, is_expected);
         let finish = |(lane, grammar): (usize, &&Weights)| {
             let scales = sentences.tag_counts.iter().zip(&grammar.scales);
             let scale: f64 = scales.filter(|(count, _)| **count > 0.0).map(|(count, scale)| count * scale).sum();
             Expectation {
                 uses: self.expected.iter().map(|lanes| lanes[lane]).collect(),
-                ln_likelihood: self.ln[lane] + scale,
+                ln_likelihood: ln[lane] + scale,
             }
         };
         grammars.iter().enumerate().map(finish).collect()
     }
 
+    /// Returns the log-likelihoods.
     #[inline(always)]
-    fn pass(&mut self, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) {
+    fn pass(&mut self, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) -> Lanes<L> {
+        let mut likelihoods = [0.0; L];
         for (symbols, weight) in sentences.iter() {
             self.score(setting.shape, symbols);
             let mut sum = self.chart.inside(&self.scores, setting.halves);
@@ -137,7 +137,7 @@ impl<const L: usize> Buffers<L> {
                 sum = self.chart.inside(&self.scores, setting.halves);
             }
             for lane in 0..L {
-                self.ln[lane] += weight * (ln(sum[lane]) + lost[lane]);
+                likelihoods[lane] += weight * (ln(sum[lane]) + lost[lane]);
             }
             if is_expected {
                 let seed = sum.map(|sum| if sum > 0.0 { weight / sum } else { 0.0 });
@@ -145,6 +145,7 @@ impl<const L: usize> Buffers<L> {
                 self.count(setting.shape, symbols);
             }
         }
+        likelihoods
     }
 
     /// The scores of a sentence.
@@ -195,13 +196,18 @@ fn add<const L: usize>(to: &mut Lanes<L>, value: &Lanes<L>) {
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
-fn pass_many(buffers: &mut Buffers<LANES>, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) {
-    buffers.pass(setting, sentences, is_expected);
+fn pass_many(
+    buffers: &mut Buffers<LANES>,
+    setting: Setting<'_>,
+    sentences: &Sentences,
+    is_expected: bool,
+) -> Lanes<LANES> {
+    buffers.pass(setting, sentences, is_expected)
 }
 
 /// One grammar has one lane, which wide registers do not help.
-fn pass_one(buffers: &mut Buffers<1>, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) {
-    buffers.pass(setting, sentences, is_expected);
+fn pass_one(buffers: &mut Buffers<1>, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) -> Lanes<1> {
+    buffers.pass(setting, sentences, is_expected)
 }
 
 /// Expected uses where a tree's weight is the product of 1 / distance over its arcs: short arcs are likelier (the harmonic

@@ -47,7 +47,8 @@ impl Due {
         let weights: Vec<&Weights> = self.weights.iter().collect();
         let found = passer.expect(setting, &weights, &setup.sentences(phase)[shard]);
         let points: Vec<&Weights> = self.points.iter().collect();
-        let heldout = if points.is_empty() { vec![] } else { passer.likelihood(setting, &points, &setup.heldout[shard]) };
+        let heldout =
+            if points.is_empty() { vec![] } else { passer.likelihood(setting, &points, &setup.heldout[shard]) };
         (found, heldout)
     }
 }
@@ -90,13 +91,14 @@ pub struct Restarts {
     /// For each run, the shard that has its best grammar.
     owners: Vec<usize>,
     is_done: bool,
-    words: u64,
+    /// Words passed over in a sweep, by shard.
+    words: BTreeMap<u32, u64>,
 }
 
 impl Restarts {
     pub fn new(common: Common) -> Restarts {
         assert_eq!(common.setup.estimation.spread, Spread::Restarts);
-        Restarts { common, queues: BTreeMap::new(), owners: vec![], is_done: false, words: 0 }
+        Restarts { common, queues: BTreeMap::new(), owners: vec![], is_done: false, words: BTreeMap::new() }
     }
 
     fn iterate(&mut self, number: u32) {
@@ -141,7 +143,7 @@ impl Model for Restarts {
         let before = self.common.passes[1];
         let count = (sweeps.end - sweeps.start).max(1);
         sweeps.for_each(|_| self.iterate(number));
-        self.words = (self.common.passes[1] - before) / count;
+        self.words.insert(number, (self.common.passes[1] - before) / count);
     }
 
     fn synchronise(&mut self, _: &mut Post<'_>) {}
@@ -178,8 +180,8 @@ impl Model for Restarts {
     fn shared(&self) {}
     fn set_shared(&mut self, _: ()) {}
 
-    fn tokens(&self, _: u32) -> u64 {
-        self.words
+    fn tokens(&self, number: u32) -> u64 {
+        self.words.get(&number).copied().unwrap_or(0)
     }
 }
 
@@ -278,7 +280,8 @@ impl Model for BySentences {
     }
 
     fn tokens(&self, number: u32) -> u64 {
-        self.common.setup.sentences(Phase::Old)[number as usize].words() * self.queue.chains(Phase::Young).len().max(1) as u64
+        self.common.setup.sentences(Phase::Old)[number as usize].words()
+            * self.queue.chains(Phase::Young).len().max(1) as u64
     }
 }
 

@@ -18,6 +18,7 @@ pub mod training;
 
 use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
+use crate::induction::{self, job::InductionJob};
 use crate::lm::{self, job::LmJob};
 use crate::oracle::{self, job::OracleJob};
 use crate::parser::{self, job::ParserJob};
@@ -33,11 +34,12 @@ pub enum Job {
     Topics(Box<TopicsJob>),
     Lm(Box<LmJob>),
     Parser(Box<ParserJob>),
+    Induction(Box<InductionJob>),
     Study(Box<StudyJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "study"];
+const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "induction", "study"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -48,6 +50,9 @@ impl Job {
             Some("topics") => Ok(Job::Topics(Box::new(document.read_job::<TopicsJob>()?.with_whole_paths(document)))),
             Some("lm") => Ok(Job::Lm(Box::new(document.read_job::<LmJob>()?.with_whole_paths(document)))),
             Some("parser") => Ok(Job::Parser(Box::new(document.read_job::<ParserJob>()?.with_whole_paths(document)))),
+            Some("induction") => {
+                Ok(Job::Induction(Box::new(document.read_job::<InductionJob>()?.with_whole_paths(document))))
+            }
             Some("study") => Ok(Job::Study(Box::new(document.read_job::<StudyJob>()?.with_whole_base(document)?))),
             Some(other) => match file::nearest(other, KINDS) {
                 Some(known) => refuse(format!("kind = \"{other}\" is not known; did you mean \"{known}\"?")),
@@ -64,6 +69,7 @@ impl Job {
             Job::Topics(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Lm(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Parser(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Induction(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Study(job) => Header { kind: &job.kind, seed: None, shards: None, out: &job.out },
         }
     }
@@ -75,6 +81,7 @@ impl Job {
             Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),
             Job::Lm(job) => Ok(Plan::Lm(Box::new(job.plan(document)?))),
             Job::Parser(job) => Ok(Plan::Parser(Box::new(job.plan(document)?))),
+            Job::Induction(job) => Ok(Plan::Induction(Box::new(job.plan(document)?))),
             Job::Study(job) => Ok(Plan::Study(Box::new(job.plan(document)?))),
         }
     }
@@ -86,6 +93,7 @@ impl Job {
             Job::Topics(job) => toml::to_string_pretty(job),
             Job::Lm(job) => toml::to_string_pretty(job),
             Job::Parser(job) => toml::to_string_pretty(job),
+            Job::Induction(job) => toml::to_string_pretty(job),
             Job::Study(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
@@ -114,6 +122,7 @@ pub enum Plan {
     Topics(Box<topics::job::Plan>),
     Lm(Box<lm::job::Plan>),
     Parser(Box<parser::job::Plan>),
+    Induction(Box<induction::job::Plan>),
     Study(Box<study::job::Plan>),
 }
 
@@ -125,6 +134,7 @@ impl Plan {
             Plan::Topics(plan) => plan.describe(cluster),
             Plan::Lm(plan) => plan.describe(cluster),
             Plan::Parser(plan) => plan.describe(cluster),
+            Plan::Induction(plan) => plan.describe(cluster),
             Plan::Study(plan) => plan.describe(cluster),
         }
     }
@@ -136,6 +146,7 @@ impl Plan {
             Plan::Topics(plan) => topics::run::run(plan, session),
             Plan::Lm(plan) => lm::run::run(plan, session),
             Plan::Parser(plan) => parser::run::run(plan, session),
+            Plan::Induction(plan) => induction::run::run(plan, session),
             Plan::Study(plan) => study::run::run(plan, session),
         }
     }

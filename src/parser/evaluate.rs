@@ -38,26 +38,26 @@ impl Evaluation {
     }
 }
 
-/// Parses all of `count` inputs on several threads; `work` is given a decoder and the number of an input. Results are in the
-/// order of the inputs.
-pub fn parse_all<T: Send>(
-    model: &ParserModel,
-    settings: &Settings,
+/// Does `work` for all of `count` inputs on several threads; it is given what the thread has made for itself, and the number
+/// of an input. Results are in the order of the inputs.
+pub fn in_parallel<S, T: Send>(
+    threads: usize,
     count: usize,
-    work: impl Fn(&mut Decoder<'_>, usize) -> T + Sync,
+    start: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(count));
     std::thread::scope(|scope| {
-        for _ in 0..settings.threads.clamp(1, count.max(1)) {
+        for _ in 0..threads.clamp(1, count.max(1)) {
             scope.spawn(|| {
-                let mut decoder = Decoder::new(model, settings.search, settings.particles);
+                let mut own = start();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
                         return;
                     }
-                    let result = work(&mut decoder, number);
+                    let result = work(&mut own, number);
                     results.lock().expect("no parser panics").push((number, result));
                 }
             });
@@ -66,6 +66,18 @@ pub fn parse_all<T: Send>(
     let mut results = results.into_inner().expect("no parser panics");
     results.sort_unstable_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Parses all of `count` inputs on several threads; `work` is given a decoder and the number of an input. Results are in the
+/// order of the inputs.
+pub fn parse_all<T: Send>(
+    model: &ParserModel,
+    settings: &Settings,
+    count: usize,
+    work: impl Fn(&mut Decoder<'_>, usize) -> T + Sync,
+) -> Vec<T> {
+    let decoder = || Decoder::new(model, settings.search, settings.particles);
+    in_parallel(settings.threads, count, decoder, work)
 }
 
 /// Parses and scores a treebank.

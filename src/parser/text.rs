@@ -114,11 +114,25 @@ impl Unparsed {
     fn write(&self, model: &ParserModel, parse: &Parse, rank: Option<usize>, out: &mut String) {
         let lexicon = &model.kept.lexicon;
         let tag_column = model.kept.tag_column.index();
+        let comments =
+            rank.map(|rank| format!("# parse = {rank}\n# log_probability = {:.4}\n", parse.ln)).unwrap_or_default();
+        self.write_with(&comments, out, |word, at| match at {
+            _ if at == tag_column => Some(lexicon.tags[parse.tags[word] as usize].clone()),
+            column::HEAD => Some(parse.heads[word].to_string()),
+            column::DEPREL => Some(lexicon.labels[usize::from(parse.labels[word].0)].clone()),
+            column::DEPS => Some("_".to_string()), // enhanced arcs would be those of another tree
+            _ => None,
+        });
+    }
+
+    /// Writes the sentence with `comments` behind its own; `found` gives what stands in a column of a word, where that is not
+    /// what it was.
+    pub fn write_with(&self, comments: &str, out: &mut String, found: impl Fn(usize, usize) -> Option<String>) {
         let mut word = 0;
         let first = self.lines.iter().position(|line| !line.starts_with('#')).unwrap_or(self.lines.len());
         for (number, line) in self.lines.iter().enumerate() {
-            if let Some(rank) = rank.filter(|_| number == first) {
-                *out += &format!("# parse = {rank}\n# log_probability = {:.4}\n", parse.ln);
+            if number == first {
+                *out += comments;
             }
             if self.words.get(word) != Some(&number) {
                 *out += line;
@@ -129,12 +143,9 @@ impl Unparsed {
                 if at > 0 {
                     out.push('\t');
                 }
-                match at {
-                    _ if at == tag_column => *out += &lexicon.tags[parse.tags[word] as usize],
-                    column::HEAD => *out += &parse.heads[word].to_string(),
-                    column::DEPREL => *out += &lexicon.labels[usize::from(parse.labels[word].0)],
-                    column::DEPS => out.push('_'), // enhanced arcs would be those of another tree
-                    _ => *out += old,
+                match found(word, at) {
+                    Some(new) => *out += &new,
+                    None => *out += old,
                 }
             }
             out.push('\n');
@@ -228,6 +239,9 @@ fn take(
             *sentence = Unparsed::default(); // what looked like comments were sentences, but nobody begins a text with #
         }
     }
+    if *format == Format::Tagged && sentence.is_empty() && text.split('\t').count() == COLUMNS {
+        *format = Format::Conllu;
+    }
     match *format {
         Format::Text if line.is_blank() => false,
         Format::Text => {
@@ -237,9 +251,7 @@ fn take(
         }
         _ if text.is_empty() => true,
         // Behind a word, # is one too: comments come first.
-        Format::Tagged
-            if !(text.starts_with('#') && sentence.is_empty()) && text.split('\t').count() != COLUMNS =>
-        {
+        Format::Tagged if !(text.starts_with('#') && sentence.is_empty()) => {
             take_tagged(sentence, text, &mut problem);
             false
         }

@@ -5,7 +5,7 @@
 //! counter of the process, so that rendering the same figure twice gives different bytes.
 //!
 //! - `table`: a table as TSV and as HTML
-//! - `line_chart`, `dot_plot`, `curves`: figures
+//! - `line_chart`, `dot_plot`, `curves`, `scatter`: figures
 //! - `svg`: what figures are made of
 //! - `page`: one self-contained HTML page: no script, no request to anywhere
 
@@ -13,5 +13,6 @@ pub mod curves;
 pub mod dot_plot;
 pub mod line_chart;
 pub mod page;
+pub mod scatter;
 pub mod svg;
 pub mod table;
