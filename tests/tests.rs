@@ -7,6 +7,7 @@
 //! - `oracle_job`: the command line of the oracle job, its run folder and report
 //! - `bad_input`: what goes wrong is said clearly, early, and with the right exit code
 //! - `watch`: treebanks that change under a running job
+//! - `induction_job`: grammar induction: the law, killed and resumed, parses, bad input
 //! - `lm_verbs`: language models put to use: perplexity, ARPA files beside KenLM, sentences drawn
 //! - `mesh`: strangers, other jobs and missing processes
 //! - `parser_job`: parsers: the law, killed and resumed, parses and scores, quality, bad input
@@ -26,6 +27,8 @@ mod support;
 
 #[path = "all/bad_input.rs"]
 mod bad_input;
+#[path = "all/induction_job.rs"]
+mod induction_job;
 #[path = "all/law.rs"]
 mod law;
 #[path = "all/lm_job.rs"]

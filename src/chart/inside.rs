@@ -252,9 +252,7 @@ impl<const L: usize> Chart<L> {
         add_product(expected.arc_mut(1, span.head, span.end), &outside, &self.reached_far[at]);
         let near = product(&outside, scores.arc(0, span.head, span.end));
         add_product(expected.arc_mut(0, span.head, span.end), &near, &self.closed[parts.near]);
-        for lane in 0..L {
-            self.closed_outside[parts.near][lane] += near[lane];
-        }
+        self.closed_outside[parts.near].iter_mut().zip(near).for_each(|(to, near)| *to += near);
         if let Some(open) = parts.open {
             let far = product(&outside, scores.arc(1, span.head, span.end));
             let closed = &self.closed[parts.closed..][..parts.count];

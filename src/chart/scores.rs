@@ -74,18 +74,18 @@ impl<const L: usize> Scores<L> {
             let heads = (0..self.words).filter(|&head| head != word);
             let scores = heads.flat_map(|head| [(0, head), (1, head)]);
             let scores: Vec<(usize, usize)> = scores.collect();
-            for lane in 0..L {
+            for (lane, ln) in ln.iter_mut().enumerate() {
                 let most = |most: f64, &(v, head): &(usize, usize)| most.max(self.arc(v, head, word)[lane]);
                 let largest = scores.iter().fold(0.0, most); // roots are one word only, and go with the rest
                 if largest > 0.0 {
-                    ln[lane] += libm::log(largest);
+                    *ln += libm::log(largest);
                     self.roots[word][lane] /= largest;
                     scores.iter().for_each(|&(v, head)| self.arc_mut(v, head, word)[lane] /= largest);
                 }
                 for side in 0..2 {
                     let largest = self.stops[side][0][word][lane].max(self.stops[side][1][word][lane]);
                     if largest > 0.0 {
-                        ln[lane] += libm::log(largest);
+                        *ln += libm::log(largest);
                         (0..2).for_each(|v| self.stops[side][v][word][lane] /= largest);
                     }
                 }

@@ -212,7 +212,7 @@ impl Default for EstimationSettings {
             prune_after: 40,
             runs: 10,
             max_iterations: 500,
-            tolerance: 1e-5,
+            tolerance: 1e-6,
             spread: Spread::default(),
         }
     }
