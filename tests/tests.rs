@@ -10,6 +10,7 @@
 //! - `induction_job`: grammar induction: the law, killed and resumed, parses, bad input
 //! - `lm_verbs`: language models put to use: perplexity, ARPA files beside KenLM, sentences drawn
 //! - `mesh`: strangers, other jobs and missing processes
+//! - `official_scores`: `sawmill score` beside the script of the CoNLL 2018 shared task, where it can be had
 //! - `parser_job`: parsers: the law, killed and resumed, parses and scores, quality, bad input
 //! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
@@ -41,6 +42,8 @@ mod mesh;
 mod ngram_job;
 #[path = "all/ngram_verbs.rs"]
 mod ngram_verbs;
+#[path = "all/official_scores.rs"]
+mod official_scores;
 #[path = "all/oracle_job.rs"]
 mod oracle_job;
 #[path = "all/oracles.rs"]

@@ -3,6 +3,7 @@
 //! K particles are divided among the derivations in the beam. In the pass for a word, each derivation's particles are
 //! divided between shifting the word and the best arc to either side, in proportion to their probabilities; derivations
 //! that were given an arc are looked at again, until all particles have shifted the word, with one of up to three tags.
+//! (In left-corner parsing, likewise between the best action of each kind.)
 //! Then particles are dealt anew, in proportion to each derivation's particles times its probability, and derivations
 //! without a particle are dropped: where the model is sure, few are left. A pass costs as many steps as derivations take,
 //! and a derivation takes no more arcs than it has shifted words: so a sentence costs time in proportion to its length.
@@ -10,20 +11,15 @@
 //! After the last word, the same pass generates the dummy root, and what is then left on the stack becomes its dependents.
 //! In every configuration something can be done, so every list of words gets a tree.
 
-use rustc_hash::FxHashMap;
-
-use super::configuration::{Configurations, NOTHING};
-use super::job::{Answer, Search};
+use super::action::{Action, Kinds, MOST_KINDS};
+use super::configuration::{Configurations, NOTHING, Upcoming};
+use super::job::Search;
 use super::model::{ParserModel, Scratch};
 use super::weight::Weight;
 use crate::transition::Label;
-use crate::transition::arc_standard::Transition;
 
 /// Tags that a word is tried with in one derivation.
 const TAGS: usize = 3;
-
-/// Derivations with a smaller share of the best one's probability are left out of expectations.
-const NEGLIGIBLE: f64 = 1e-4;
 
 /// A word to be parsed, as the lexicon numbers it, with its tag where that is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +37,41 @@ pub struct Parse {
     pub tags: Vec<u32>,
     /// ln p of words, tags and tree, by the derivations of it that were found.
     pub ln: f64,
+    /// The most items that were on the stack at once.
+    pub memory: u32,
+}
+
+/// What a pass is to generate: a word, or the dummy root.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    place: u32,
+    word: Option<Given>,
+    /// Words from here on, the root not counted.
+    words_left: u32,
+}
+
+/// Actions, each with its p and with that of all of its kind.
+struct Options {
+    list: [(Action, f64, f64); MOST_KINDS],
+    length: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { list: [(Action::Shift, 0.0, 0.0); MOST_KINDS], length: 0 }
+    }
+}
+
+impl Options {
+    #[inline]
+    fn push(&mut self, action: Action, p: f64, all: f64) {
+        self.list[self.length] = (action, p, all);
+        self.length += 1;
+    }
+
+    fn sum(&self) -> f64 {
+        self.list[..self.length].iter().map(|(_, _, all)| all).sum()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +91,6 @@ pub struct Decoder<'m> {
     shifted: Vec<Derivation>,
     reduced: Vec<Derivation>,
     scratch: Scratch,
-    /// p of arcs, by dependent and head. It is only ever asked, never gone through.
-    heads: FxHashMap<usize, f64>,
     /// Derivations that had a particle after each word of the last sentence.
     pub sizes: Vec<u32>,
 }
@@ -77,46 +106,15 @@ impl<'m> Decoder<'m> {
             shifted: vec![],
             reduced: vec![],
             scratch: Scratch::default(),
-            heads: FxHashMap::default(),
             sizes: vec![],
         }
     }
 
-    /// The parse that is the answer.
+    /// The best parse.
     pub fn parse(&mut self, words: &[Given]) -> Parse {
         self.search(words);
-        if self.model.kept.answer == Answer::Expected {
-            self.keep_expected(words.len());
-        }
         let best = self.beam.iter().reduce(|best, other| if other.weight > best.weight { other } else { best });
         self.read(best.expect("a derivation"), words.len())
-    }
-
-    /// Keeps the derivation whose heads are right most often, where each of those that were found is the true one with its
-    /// share of probability: minimum Bayes risk.
-    fn keep_expected(&mut self, words: usize) {
-        let most = self.beam.iter().map(|d| d.weight).fold(self.beam[0].weight, |a, b| if b > a { b } else { a });
-        self.beam.retain(|d| d.weight.at_scale(most.scale) >= NEGLIGIBLE * most.at_scale(most.scale));
-        let Decoder { arena, beam, heads, .. } = self;
-        heads.clear();
-        let head_of = |derivation: &Derivation, show: &mut dyn FnMut(usize, f64)| {
-            arena.arcs(derivation.top, |dependent, head, _| {
-                show(dependent as usize * (words + 1) + head as usize, derivation.weight.at_scale(most.scale));
-            });
-        };
-        for derivation in &*beam {
-            head_of(derivation, &mut |arc, p| *heads.entry(arc).or_insert(0.0) += p);
-        }
-        let mut best = (0, -1.0);
-        for (place, derivation) in beam.iter().enumerate() {
-            let mut expected = 0.0;
-            head_of(derivation, &mut |arc, _| expected += heads[&arc]);
-            if expected > best.1 {
-                best = (place, expected);
-            }
-        }
-        beam.swap(0, best.0);
-        beam.truncate(1);
     }
 
     /// Up to `count` parses, the best first; derivations of the same parse are added up.
@@ -150,87 +148,103 @@ impl<'m> Decoder<'m> {
         self.beam.clear();
         self.sizes.clear();
         self.beam.push(Derivation { top: NOTHING, weight: Weight::ONE, particles: self.particles });
+        let count = words.len() as u32;
         for (place, &word) in (0..).zip(words) {
-            self.pass(place, Some(word));
+            self.pass(Next { place, word: Some(word), words_left: count - place });
             self.sizes.push(self.beam.len() as u32);
         }
-        self.pass(words.len() as u32, None);
+        self.pass(Next { place: count, word: None, words_left: 0 });
         for at in 0..self.beam.len() {
             self.beam[at] = self.end(self.beam[at]);
         }
     }
 
-    /// Brings all derivations to where the next word, or the dummy root, is shifted.
-    fn pass(&mut self, place: u32, word: Option<Given>) {
+    /// Brings all derivations to where the next word, or the dummy root, has been generated.
+    fn pass(&mut self, next: Next) {
         self.shifted.clear();
         match self.search {
             Search::Particles => {
-                self.divide(place, word);
+                self.divide(next);
                 std::mem::swap(&mut self.beam, &mut self.shifted);
                 self.select();
             }
             Search::Beam => {
-                self.widen(place, word);
+                self.widen(next);
                 std::mem::swap(&mut self.beam, &mut self.shifted);
                 prune(&mut self.beam, self.particles as usize);
             }
         }
     }
 
+    /// What can be done with a derivation: kinds as a set, and of each its best action with p and the share of particles that
+    /// it is due.
+    fn options(&mut self, top: u32, words_left: u32, options: &mut Options) {
+        options.length = 0;
+        if !self.arena.has_choice(top, self.model.kept.system) {
+            return options.push(Action::Shift, 1.0, 1.0);
+        }
+        let actions = self.model.actions();
+        let possible = self.model.possible(&self.arena, top);
+        let feasible = self.model.feasible(&self.arena, top, possible, words_left);
+        let moves = self.model.moves(&self.arena, top, &mut self.scratch);
+        let is_all = possible.count_ones() as usize == moves.len();
+        let has = |kinds: Kinds, kind: usize| kinds >> kind & 1 == 1;
+        let sum = match is_all {
+            true => 1.0,
+            false => (0..moves.len()).filter(|&kind| has(possible, kind)).map(|kind| moves[kind].all).sum(),
+        };
+        for (kind, found) in moves.iter().enumerate().filter(|(kind, _)| has(feasible, *kind)) {
+            options.push(actions.action(kind, found.label), found.best / sum, found.all / sum);
+        }
+    }
+
     /// The search step of particles.
-    fn divide(&mut self, place: u32, word: Option<Given>) {
+    fn divide(&mut self, next: Next) {
+        let mut options = Options::default();
         let mut at = 0;
         while at < self.beam.len() {
             let derivation = self.beam[at];
             at += 1;
-            let depth = self.arena.depth(derivation.top);
-            if depth < 2 {
-                self.shift(place, word, derivation, 1.0);
-                continue;
-            }
-            let moves = self.model.moves(&self.arena, derivation.top, &mut self.scratch);
-            let particles = derivation.particles;
-            let shift = if word.is_some() || self.model.can_end(depth) { share(particles, moves.shift) } else { 0 };
-            let left = share(particles - shift, moves.left.1 / (moves.left.1 + moves.right.1));
-            let right = particles - shift - left;
-            for (particles, transition, p) in [
-                (left, Transition::LeftArc(moves.left.0), moves.left.1),
-                (right, Transition::RightArc(moves.right.0), moves.right.1),
-            ] {
-                if particles > 0 {
-                    let top = self.arena.reduce(derivation.top, transition);
-                    self.beam.push(Derivation { top, weight: derivation.weight.times(p), particles });
+            self.options(derivation.top, next.words_left, &mut options);
+            let (mut particles, mut left) = (derivation.particles, options.sum());
+            let own = &options.list[..options.length];
+            for (place, &(action, p, all)) in own.iter().enumerate() {
+                let is_last = place + 1 == own.len();
+                let part = if is_last { particles } else { share(particles, all / left) };
+                (particles, left) = (particles - part, left - all);
+                if part == 0 {
+                    continue;
                 }
-            }
-            if shift > 0 {
-                self.shift(place, word, Derivation { particles: shift, ..derivation }, moves.shift);
+                let derivation = Derivation { particles: part, ..derivation };
+                match action.has_word() {
+                    true => self.generate(next, derivation, action, p),
+                    false => {
+                        let top = self.arena.reduce(derivation.top, action);
+                        self.beam.push(Derivation { top, weight: derivation.weight.times(p), ..derivation });
+                    }
+                }
             }
         }
     }
 
-    /// The search step of a plain beam: all derivations are shifted and reduced, until those that could still be reduced are
-    /// worse than all that will be kept.
-    fn widen(&mut self, place: u32, word: Option<Given>) {
+    /// The search step of a plain beam: all derivations take every kind of action, until those that have not generated the
+    /// word are worse than all that will be kept.
+    fn widen(&mut self, next: Next) {
         let width = self.particles as usize;
+        let mut options = Options::default();
         while !self.beam.is_empty() {
             self.reduced.clear();
             for at in 0..self.beam.len() {
                 let derivation = self.beam[at];
-                let depth = self.arena.depth(derivation.top);
-                if depth < 2 {
-                    self.shift(place, word, derivation, 1.0);
-                    continue;
-                }
-                let moves = self.model.moves(&self.arena, derivation.top, &mut self.scratch);
-                for (transition, p) in [
-                    (Transition::LeftArc(moves.left.0), moves.left.1),
-                    (Transition::RightArc(moves.right.0), moves.right.1),
-                ] {
-                    let top = self.arena.reduce(derivation.top, transition);
-                    self.reduced.push(Derivation { top, weight: derivation.weight.times(p), ..derivation });
-                }
-                if word.is_some() || self.model.can_end(depth) {
-                    self.shift(place, word, derivation, moves.shift);
+                self.options(derivation.top, next.words_left, &mut options);
+                for &(action, p, _) in &options.list[..options.length] {
+                    match action.has_word() {
+                        true => self.generate(next, derivation, action, p),
+                        false => {
+                            let top = self.arena.reduce(derivation.top, action);
+                            self.reduced.push(Derivation { top, weight: derivation.weight.times(p), ..derivation });
+                        }
+                    }
                 }
             }
             prune(&mut self.reduced, width);
@@ -241,18 +255,21 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Shifts a word, with each of the tags that it is tried with, or the dummy root; `p` is that of shifting.
-    fn shift(&mut self, place: u32, word: Option<Given>, derivation: Derivation, p: f64) {
+    /// Generates a word, with each of the tags that it is tried with, or the dummy root; `p` is that of the action.
+    fn generate(&mut self, next: Next, derivation: Derivation, action: Action, p: f64) {
         let lexicon = &self.model.kept.lexicon;
         let Derivation { top, weight, particles } = derivation;
-        let tagger = self.model.tagger(&self.arena, top);
-        let Some(word) = word else {
+        let tagger = self.model.tagger(&self.arena, top, action);
+        let Some(word) = next.word else {
             let root = lexicon.root();
             let weight = weight.times(p).times(tagger.probability(root));
-            let top = self.arena.shift(top, place, root, lexicon.words());
+            let top = self.arena.generate(top, action, next.place, root, lexicon.words());
             return self.shifted.push(Derivation { top, weight, particles });
         };
-        let joint = |tag: u32| tagger.probability(tag) * self.model.word(&self.arena, top, tag, word.form);
+        let joint = |tag: u32| {
+            let upcoming = Upcoming { tag, action: action.value() };
+            tagger.probability(tag) * self.model.word(&self.arena, top, upcoming, word.form)
+        };
         let mut tried = [(0u32, 0.0f64); TAGS];
         let mut sum = 0.0;
         match word.tag {
@@ -274,7 +291,7 @@ impl<'m> Decoder<'m> {
         }
         let shares = self.deal(particles, &tried, sum);
         for ((tag, joint), particles) in tried.into_iter().zip(shares).filter(|(_, particles)| *particles > 0) {
-            let top = self.arena.shift(top, place, tag, word.form);
+            let top = self.arena.generate(top, action, next.place, tag, word.form);
             self.shifted.push(Derivation { top, weight: weight.times(p).times(joint), particles });
         }
     }
@@ -308,12 +325,14 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// Makes what is on the stack dependents of the dummy root, which is on top.
+    /// Does what is left to be done after the dummy root was generated.
     fn end(&mut self, mut derivation: Derivation) -> Derivation {
-        while self.arena.depth(derivation.top) > 1 {
-            let moves = self.model.moves(&self.arena, derivation.top, &mut self.scratch);
-            derivation.top = self.arena.reduce(derivation.top, Transition::LeftArc(moves.left.0));
-            derivation.weight = derivation.weight.times(moves.left.1 / moves.all_left);
+        let mut options = Options::default();
+        while !self.model.is_complete(&self.arena, derivation.top) {
+            self.options(derivation.top, 0, &mut options);
+            let (action, p, _) = options.list[0];
+            derivation.top = self.arena.reduce(derivation.top, action);
+            derivation.weight = derivation.weight.times(p);
         }
         derivation
     }
@@ -325,12 +344,13 @@ impl<'m> Decoder<'m> {
             labels: vec![Label(0); words],
             tags: vec![0; words],
             ln: derivation.weight.ln(),
+            memory: self.arena.backwards(derivation.top).map(|(item, _)| item.depth).max().unwrap_or(0),
         };
         self.arena.arcs(derivation.top, |dependent, head, label| {
             parse.heads[dependent as usize] = if head as usize == words { 0 } else { head + 1 };
             parse.labels[dependent as usize] = label;
         });
-        for (item, _) in self.arena.backwards(derivation.top) {
+        for item in self.arena.words(derivation.top) {
             if let Some(tag) = parse.tags.get_mut(item.word as usize) {
                 *tag = item.tag;
             }

@@ -4,11 +4,12 @@
 //! element   = node "." attribute
 //! node      = "s" n             the n-th item of the stack, s1 on top
 //!           | "p" n             the n-th last word that was generated, p1 the last
-//!           | "b"               the word that is being generated (its tag only, in the context of words)
-//!           | child "(" node ")"
-//! child     = "lc1" | "lc2" | "rc1" | "rc2"     the leftmost and second leftmost child, the rightmost and second rightmost
-//! attribute = "t" | "w"         tag, word
-//!           | "l"               label of the arc to a child
+//!           | "b"               the word that is being generated
+//!           | relation "(" node ")"
+//! relation  = "lc1" | "lc2" | "rc1" | "rc2"     the leftmost and second leftmost child, the rightmost and second rightmost
+//!           | "up" | "head"     of a dummy of left-corner parsing: the node above it, the head of all that it belongs to
+//! attribute = "t" | "w"         tag, word; of b the tag only, in the context of words
+//!           | "l"               label of the arc to a child; of b, how it is generated: shifted, or inserted with a label
 //!           | "v"               valency: how many children to the left and to the right, up to three each
 //!           | "d"               distance to the next word: 1, 2, 3, 4 to 6, or more
 //! ```
@@ -25,12 +26,15 @@ pub const STACK: usize = 4;
 /// The farthest word before that can be named.
 pub const PREVIOUS: usize = 2;
 
-/// A child of a node.
+/// Where to go from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Child {
-    pub is_left: bool,
-    /// 0: the outermost; 1: the one next to it.
-    pub rank: usize,
+pub enum Relation {
+    /// Rank 0: the outermost; 1: the one next to it.
+    Child { is_left: bool, rank: usize },
+    /// From a dummy to the node above it.
+    Above,
+    /// From a dummy to the head of its element.
+    Head,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +60,8 @@ pub enum Start {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     pub start: Start,
-    /// Children to go to, in this order.
-    pub children: Vec<Child>,
+    /// Where to go from there, in this order.
+    pub relations: Vec<Relation>,
     pub attribute: Attribute,
 }
 
@@ -78,15 +82,17 @@ impl Element {
                 return Err(wrong(&format!("behind the dot is {known}")));
             }
         };
-        let (mut node, mut children) = (node, vec![]);
+        let (mut node, mut relations) = (node, vec![]);
         while let Some((outer, rest)) = node.split_once('(') {
-            let child = match outer {
+            let relation = match outer {
                 "lc1" | "lc2" | "rc1" | "rc2" => {
-                    Child { is_left: outer.starts_with('l'), rank: usize::from(outer.ends_with('2')) }
+                    Relation::Child { is_left: outer.starts_with('l'), rank: usize::from(outer.ends_with('2')) }
                 }
-                _ => return Err(wrong("children are lc1, lc2, rc1 and rc2")),
+                "up" => Relation::Above,
+                "head" => Relation::Head,
+                _ => return Err(wrong("children are lc1, lc2, rc1 and rc2; of a dummy there are up and head")),
             };
-            children.insert(0, child);
+            relations.insert(0, relation);
             node = rest.strip_suffix(')').ok_or_else(|| wrong("a bracket is not closed"))?;
         }
         let number = |letter: char, last: usize| {
@@ -100,17 +106,19 @@ impl Element {
             _ => return Err(wrong("nodes are s1 to s4, p1 and p2 and, for words, b")),
         };
         if matches!(start, Start::Previous(_))
-            && (!matches!(attribute, Attribute::Tag | Attribute::Word) || !children.is_empty())
+            && (!matches!(attribute, Attribute::Tag | Attribute::Word) || !relations.is_empty())
         {
             return Err(wrong("of the words before, only tag and word are meant: p1.t, p1.w"));
         }
-        if start == Start::Next && (attribute != Attribute::Tag || !children.is_empty()) {
-            return Err(wrong("of the word that is being generated, only the tag is known: b.t"));
+        let of_next = matches!(attribute, Attribute::Tag | Attribute::Label);
+        if start == Start::Next && (!of_next || !relations.is_empty()) {
+            return Err(wrong("of the word that is being generated, only b.t and b.l are known"));
         }
-        if attribute == Attribute::Label && children.is_empty() {
+        let is_child = matches!(relations.last(), Some(Relation::Child { .. })) || start == Start::Next;
+        if attribute == Attribute::Label && !is_child {
             return Err(wrong("only children have labels, as in \"lc1(s1).l\""));
         }
-        Ok(Element { start, children, attribute })
+        Ok(Element { start, relations, attribute })
     }
 
     /// Reads a context.
@@ -128,15 +136,19 @@ impl Element {
 
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for child in self.children.iter().rev() {
-            write!(f, "{}{}(", if child.is_left { "lc" } else { "rc" }, child.rank + 1)?;
+        for relation in self.relations.iter().rev() {
+            match relation {
+                Relation::Child { is_left, rank } => write!(f, "{}{}(", if *is_left { "lc" } else { "rc" }, rank + 1)?,
+                Relation::Above => write!(f, "up(")?,
+                Relation::Head => write!(f, "head(")?,
+            }
         }
         match self.start {
             Start::Stack(place) => write!(f, "s{}", place + 1)?,
             Start::Previous(place) => write!(f, "p{}", place + 1)?,
             Start::Next => write!(f, "b")?,
         }
-        self.children.iter().try_for_each(|_| write!(f, ")"))?;
+        self.relations.iter().try_for_each(|_| write!(f, ")"))?;
         match self.attribute {
             Attribute::Tag => write!(f, ".t"),
             Attribute::Word => write!(f, ".w"),
@@ -153,7 +165,20 @@ mod tests {
 
     #[test]
     fn elements_are_read_and_written() {
-        for text in ["s1.t", "s4.w", "b.t", "rc1(s1).t", "lc2(s2).l", "lc1(rc1(s3)).w", "p2.w", "s1.v", "s2.d"] {
+        for text in [
+            "s1.t",
+            "s4.w",
+            "b.t",
+            "rc1(s1).t",
+            "lc2(s2).l",
+            "lc1(rc1(s3)).w",
+            "p2.w",
+            "s1.v",
+            "s2.d",
+            "b.l",
+            "up(s1).t",
+            "lc1(head(s2)).l",
+        ] {
             assert_eq!(Element::parse(text).unwrap().to_string(), text);
         }
         for text in [
@@ -165,6 +190,7 @@ mod tests {
             "lc1(s1.t",
             "b.w",
             "lc1(b).t",
+            "up(s1).l",
             "s1.l",
             "s1.q",
             "p3.t",

@@ -14,16 +14,16 @@
 //! Particles that have done the same so far are one group with their number, so the cost is that of the derivations that
 //! differ, not of K.
 
+use super::action::Action;
 use super::configuration::{Configurations, NOTHING};
 use super::weight::Weight;
 use crate::cluster::rng::Generator;
 use crate::math::draws::{binomial, unit};
-use crate::transition::arc_standard::Transition;
 
-/// A step of a derivation; shifted words have a tag.
+/// A step of a derivation; words have a tag and a form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    pub transition: Transition,
+    pub action: Action,
     pub tag: u32,
     pub form: u32,
 }
@@ -120,10 +120,10 @@ impl Filter {
             if particles == 0 {
                 continue;
             }
-            let is_shift = step.transition == Transition::Shift;
-            let top = match is_shift {
-                true => arena.shift(group.top, next, step.tag, step.form),
-                false => arena.reduce(group.top, step.transition),
+            let has_word = step.action.has_word();
+            let top = match has_word {
+                true => arena.generate(group.top, step.action, next, step.tag, step.form),
+                false => arena.reduce(group.top, step.action),
             };
             let new = Group {
                 top,
@@ -132,7 +132,7 @@ impl Filter {
                 p: group.p.times(p),
                 retained: group.retained.filter(|_| is_kept).map(|at| at + 1),
             };
-            if is_shift { self.shifted.push(new) } else { self.open.push(new) }
+            if has_word { self.shifted.push(new) } else { self.open.push(new) }
         }
     }
 

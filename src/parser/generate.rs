@@ -3,14 +3,13 @@
 //! A sentence follows from the seed and its number, whatever else is drawn. Where it has the most words that it may have,
 //! no further word is shifted; its probability is still that of the derivation.
 
-use super::configuration::{Configurations, NOTHING};
+use super::action::Action;
+use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::model::ParserModel;
-use super::tokens::transition;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::math::draws::unit;
 use crate::math::ln;
 use crate::transition::Label;
-use crate::transition::arc_standard::Transition;
 
 /// A sentence that was drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,13 +65,14 @@ impl<'m> Sentences<'m> {
         self.arena.clear();
         let mut drawn = Drawn { words: vec![], heads: vec![], labels: vec![], ln: 0.0 };
         let (mut top, mut is_ended) = (NOTHING, false);
-        while !is_ended || self.arena.depth(top) > 1 {
-            if let Some(reduce) = self.draw_reduce(top, is_ended, &mut drawn, &mut rng) {
-                top = self.arena.reduce(top, reduce);
+        while !is_ended || !self.model.is_complete(&self.arena, top) {
+            let action = self.draw_action(top, &mut drawn, &mut rng);
+            if !action.has_word() {
+                top = self.arena.reduce(top, action);
                 continue;
             }
-            let (tag, form) = self.draw_word(top, &mut drawn, &mut rng);
-            top = self.arena.shift(top, drawn.words.len() as u32, tag, form);
+            let (tag, form) = self.draw_word(top, action, &mut drawn, &mut rng);
+            top = self.arena.generate(top, action, drawn.words.len() as u32, tag, form);
             is_ended = tag == lexicon.root();
             if !is_ended {
                 drawn.words.push((form, tag));
@@ -87,38 +87,37 @@ impl<'m> Sentences<'m> {
         drawn
     }
 
-    /// Draws an arc, or none where a word is to be shifted.
-    fn draw_reduce(&mut self, top: u32, is_ended: bool, drawn: &mut Drawn, rng: &mut Generator) -> Option<Transition> {
-        let depth = self.arena.depth(top);
-        if depth < 2 {
-            return None;
+    /// Words that the sentence may still have.
+    fn words_left(&self, drawn: &Drawn) -> u32 {
+        self.max_length.saturating_sub(drawn.words.len()).min(1 << 30) as u32
+    }
+
+    fn draw_action(&mut self, top: u32, drawn: &mut Drawn, rng: &mut Generator) -> Action {
+        if !self.arena.has_choice(top, self.model.kept.system) {
+            return Action::Shift;
         }
-        let labels = self.model.kept.lexicon.labels.len();
+        let (actions, words_left) = (self.model.actions(), self.words_left(drawn));
         self.model.all_moves(&self.arena, top, &mut self.probabilities);
-        let is_full = drawn.words.len() >= self.max_length && !self.model.can_end(depth);
-        let outcomes = match (is_ended, is_full) {
-            (true, _) => 1..1 + labels,
-            (_, true) => 1..1 + 2 * labels,
-            _ => 0..1 + 2 * labels,
-        };
-        let start = outcomes.start;
-        let (outcome, p) = draw(&self.probabilities[outcomes.clone()], rng);
-        let all: f64 = if is_ended { self.probabilities[outcomes].iter().sum() } else { 1.0 };
-        drawn.ln += ln(p / all);
-        match transition((start + outcome) as u32, labels) {
-            Transition::Shift => None,
-            reduce => Some(reduce),
+        let possible = self.model.possible(&self.arena, top);
+        let feasible = self.model.feasible(&self.arena, top, possible, words_left);
+        for (kind, range) in actions.ranges().enumerate() {
+            if feasible >> kind & 1 == 0 {
+                self.probabilities[range].fill(0.0);
+            }
         }
+        let (outcome, p) = draw(&self.probabilities, rng);
+        drawn.ln += ln(p);
+        actions.of_outcome(outcome).0
     }
 
     /// Draws a tag and a word; the tag may be the root's.
-    fn draw_word(&mut self, top: u32, drawn: &mut Drawn, rng: &mut Generator) -> (u32, u32) {
+    fn draw_word(&mut self, top: u32, action: Action, drawn: &mut Drawn, rng: &mut Generator) -> (u32, u32) {
         let lexicon = &self.model.kept.lexicon;
-        let tagger = self.model.tagger(&self.arena, top);
+        let tagger = self.model.tagger(&self.arena, top, action);
         let root = lexicon.root();
         self.probabilities.clear();
-        let can_end = self.model.can_end(self.arena.depth(top));
-        let is_full = can_end && drawn.words.len() >= self.max_length;
+        let can_end = self.model.can_end(&self.arena, top, action);
+        let is_full = can_end && self.words_left(drawn) == 0;
         let p = |tag: u32| if is_full && tag != root { 0.0 } else { tagger.probability(tag) };
         self.probabilities.extend((0..root + u32::from(can_end)).map(p));
         let (tag, p) = draw(&self.probabilities, rng);
@@ -129,7 +128,8 @@ impl<'m> Sentences<'m> {
         if !self.model.kept.is_lexicalised {
             return (tag as u32, 0);
         }
-        self.model.all_words(&self.arena, top, tag as u32, &mut self.probabilities);
+        let upcoming = Upcoming { tag: tag as u32, action: action.value() };
+        self.model.all_words(&self.arena, top, upcoming, &mut self.probabilities);
         let (form, p) = draw(&self.probabilities, rng);
         drawn.ln += ln(p);
         (tag as u32, form as u32)

@@ -3,15 +3,16 @@
 //! The non-deterministic oracle (Buys & Blunsom 2015, section 2) adds a right arc as soon as it can; a left arc may wait as
 //! long as its head has right dependents to come. So a derivation of a tree is a list of answers, one for each time that an
 //! arc may wait: whether it does. The static oracle never waits.
+//!
+//! Of left-corner, the one derivation by its static oracle is taken ([`crate::transition::left_corner`]).
 
-use super::configuration::{Configurations, NOTHING};
+use super::action::{Action, Actions, System};
+use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::job::Part;
 use super::lexicon::Lexicon;
-use super::tokens::outcome;
 use super::treebank::{Treebank, Word};
 use crate::corpus::tree::Tree;
-use crate::transition::Label;
-use crate::transition::arc_standard::{self, Transition};
+use crate::transition::{Label, LeftCorner, arc_standard, follow_oracle, left_corner};
 
 /// A tree; its buffers are reused from sentence to sentence.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,9 @@ pub struct Gold {
     tree: Tree,
     /// Tag and form of each word; the dummy root's are last.
     ids: Vec<(u32, u32)>,
+    corners: LeftCorner,
+    /// Of left-corner.
+    transitions: Vec<left_corner::Transition>,
 }
 
 /// Something that a derivation generates.
@@ -27,8 +31,8 @@ pub struct Token {
     pub part: Part,
     /// The top of the stack before it.
     pub top: u32,
-    /// Of a word: its tag.
-    pub tag: u32,
+    /// Of a tag: what generates its word; of a word: its tag, too.
+    pub upcoming: Upcoming,
     pub outcome: u32,
 }
 
@@ -68,71 +72,93 @@ impl Gold {
         self.ids.is_empty()
     }
 
-    /// The transition that the static oracle takes where `next` words have been shifted, and whether it may wait instead;
+    /// The action that the static oracle of arc-standard takes where `next` words have been shifted, and whether it may wait instead;
     /// none where the tree is complete.
     #[inline]
-    pub fn step(&self, arena: &Configurations, top: u32, next: u32) -> Option<(Transition, bool)> {
+    pub fn step(&self, arena: &Configurations, top: u32, next: u32) -> Option<(Action, bool)> {
         let below = if top == NOTHING { NOTHING } else { arena.below(top) };
         if below == NOTHING {
-            return (next < self.len()).then_some((Transition::Shift, false));
+            return (next < self.len()).then_some((Action::Shift, false));
         }
         let node = |item: u32| arena.item(item).word + 1;
-        Some(arc_standard::oracle(Some((node(below), node(top))), next + 1, &self.tree))
+        let (transition, may_wait) = arc_standard::oracle(Some((node(below), node(top))), next + 1, &self.tree);
+        Some((Action::of_arc_standard(transition), may_wait))
     }
 
-    /// Takes a step; a word is shifted with its tag and form.
-    pub fn take(&self, arena: &mut Configurations, top: u32, next: u32, step: Transition) -> u32 {
-        match step {
-            Transition::Shift => {
-                let (tag, form) = self.id(next);
-                arena.shift(top, next, tag, form)
-            }
-            reduce => arena.reduce(top, reduce),
+    /// Takes a step; a word is generated with its tag and form.
+    fn take(&self, arena: &mut Configurations, top: u32, next: u32, action: Action) -> u32 {
+        if !action.has_word() {
+            return arena.reduce(top, action);
         }
+        let (tag, form) = self.id(next);
+        arena.generate(top, action, next, tag, form)
     }
 
-    /// Follows the derivation in which arcs wait as `waits` says. Returns the top at the end.
+    /// Follows the derivation of arc-standard in which arcs wait as `waits` says.
     pub fn follow(
         &self,
         arena: &mut Configurations,
         mut waits: impl FnMut() -> bool,
-        mut show: impl FnMut(&Configurations, u32, Transition),
-    ) -> u32 {
+        mut show: impl FnMut(&Configurations, u32, Action),
+    ) {
         let (mut top, mut next) = (NOTHING, 0);
-        while let Some((mut step, may_wait)) = self.step(arena, top, next) {
+        while let Some((mut action, may_wait)) = self.step(arena, top, next) {
             if may_wait && waits() {
-                step = Transition::Shift;
+                action = Action::Shift;
             }
-            show(arena, top, step);
-            top = self.take(arena, top, next, step);
-            next += u32::from(step == Transition::Shift);
+            show(arena, top, action);
+            top = self.take(arena, top, next, action);
+            next += u32::from(action.has_word());
         }
-        top
+    }
+
+    /// Follows the derivation of left-corner, whose transitions are known.
+    fn follow_corners(&self, arena: &mut Configurations, mut show: impl FnMut(&Configurations, u32, Action)) {
+        let (mut top, mut next) = (NOTHING, 0);
+        for &transition in &self.transitions {
+            let action = Action::of_left_corner(transition, arena.has_above(top));
+            show(arena, top, action);
+            top = self.take(arena, top, next, action);
+            next += u32::from(action.has_word());
+        }
     }
 
     /// Follows a derivation and shows what it generates.
     pub fn tokens(
-        &self,
+        &mut self,
         arena: &mut Configurations,
+        system: System,
         lexicon: &Lexicon,
         is_lexicalised: bool,
         waits: impl FnMut() -> bool,
         mut show: impl FnMut(&Configurations, Token),
     ) {
-        let (labels, root) = (lexicon.labels.len(), lexicon.root());
+        let actions = Actions { system, labels: lexicon.labels.len() };
+        if system == System::LeftCorner {
+            let Gold { tree, corners, transitions, .. } = self;
+            transitions.clear();
+            follow_oracle(corners, tree, |_, transition| transitions.push(transition));
+        }
+        let this: &Gold = self;
         let mut next = 0;
-        self.follow(arena, waits, |arena, top, step| {
-            if arena.depth(top) >= 2 {
-                show(arena, Token { part: Part::Transition, top, tag: 0, outcome: outcome(step, labels) });
+        let tell = |arena: &Configurations, top: u32, action: Action| {
+            if arena.has_choice(top, system) {
+                let outcome = actions.outcome(action);
+                show(arena, Token { part: Part::Transition, top, upcoming: Upcoming::default(), outcome });
             }
-            if step == Transition::Shift {
-                let (tag, form) = self.ids[next];
+            if action.has_word() {
+                let (tag, form) = this.id(next);
                 next += 1;
-                show(arena, Token { part: Part::Tag, top, tag: 0, outcome: tag });
-                if is_lexicalised && tag != root {
-                    show(arena, Token { part: Part::Word, top, tag, outcome: form });
+                let upcoming = Upcoming { tag: 0, action: action.value() };
+                show(arena, Token { part: Part::Tag, top, upcoming, outcome: tag });
+                if is_lexicalised && tag != lexicon.root() {
+                    show(arena, Token { part: Part::Word, top, upcoming: Upcoming { tag, ..upcoming }, outcome: form });
                 }
             }
-        });
+        };
+        match system {
+            System::ArcStandard => this.follow(arena, waits, tell),
+            System::LeftCorner => this.follow_corners(arena, tell),
+        }
     }
 }

@@ -32,7 +32,7 @@ impl Hierarchies {
         let contexts = plan.contexts.clone();
         let part = |(part, elements): &(Part, Vec<_>)| {
             let parameters = Parameters::new(elements.len(), plan.model.discount, plan.model.strength);
-            Growing::new(elements.len(), parameters, 1.0 / f64::from(lexicon.outcomes(*part)))
+            Growing::new(elements.len(), parameters, 1.0 / f64::from(lexicon.outcomes(*part, plan.model.system)))
         };
         let parts = contexts.all.iter().map(part).collect();
         let runs = Part::ALL.map(|part| {
@@ -55,7 +55,7 @@ impl Hierarchies {
             let elements = &self.contexts.all[at].1;
             let mut values = [0; DEEPEST];
             let values = &mut values[..elements.len()];
-            arena.values(token.top, elements, token.tag, values);
+            arena.values(token.top, elements, token.upcoming, values);
             sum += self.parts[at].predict(&self.parts[at].chain(values), token.outcome);
         }
         sum / run.len() as f64
@@ -68,7 +68,7 @@ impl Hierarchies {
             let elements = &self.contexts.all[at].1;
             let mut values = [0; DEEPEST];
             let values = &mut values[..elements.len()];
-            arena.values(token.top, elements, token.tag, values);
+            arena.values(token.top, elements, token.upcoming, values);
             *leaf = self.parts[at].leaf(values, token.outcome);
         }
         Customer { part: token.part, leaves }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::action::System;
 use super::element::{Attribute, Element, Start};
 use super::treebank::{NonProjective, TagColumn};
 use crate::cluster::engine::Cluster;
@@ -84,17 +85,6 @@ pub enum Search {
     Beam,
 }
 
-/// Which of the derivations that were found is the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Answer {
-    /// The most probable one
-    #[default]
-    Best,
-    /// The one with the most heads to be expected right
-    Expected,
-}
-
 /// Which derivation of a tree is trained on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -127,7 +117,9 @@ impl ContextSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
-    pub system: String,
+    pub system: System,
+    /// Of left-corner: the most elements on the stack; 0: any number.
+    pub max_memory: u32,
     /// Whether words are generated, and stand in contexts.
     pub lexicalised: bool,
     pub tags: Tags,
@@ -140,7 +132,6 @@ pub struct ModelSettings {
     /// Particles of the search, or derivations of the beam.
     pub particles: u32,
     pub search: Search,
-    pub answer: Answer,
     /// Words that are rarer in training become classes of unknown words.
     pub min_count: u64,
     /// Discount and strength of every depth, at first.
@@ -161,7 +152,8 @@ const WORD_CONTEXT: [&str; 6] = ["b.t", "s1.t", "rc1(s1).t", "lc1(s1).t", "s1.w"
 impl Default for ModelSettings {
     fn default() -> ModelSettings {
         ModelSettings {
-            system: "arc-standard".to_string(),
+            system: System::default(),
+            max_memory: 0,
             lexicalised: true,
             tags: Tags::default(),
             tag_column: TagColumn::default(),
@@ -171,7 +163,6 @@ impl Default for ModelSettings {
             oracle: OracleKind::default(),
             particles: 1000,
             search: Search::default(),
-            answer: Answer::default(),
             min_count: 2,
             discount: 0.5,
             strength: 1.0,
@@ -247,7 +238,10 @@ impl Contexts {
                 if !is_lexicalised {
                     elements.retain(|element| element.attribute != Attribute::Word);
                 }
-                if let Some(element) = elements.iter().find(|e| part != Part::Word && e.start == Start::Next) {
+                if let Some(element) = elements.iter().find(|e| {
+                    let is_tag = e.attribute == Attribute::Tag;
+                    e.start == Start::Next && (part == Part::Transition || (part == Part::Tag && is_tag))
+                }) {
                     return Err(format!("model.{name}_context: {element} is not known before the word is shifted"));
                 }
                 all.push((part, elements));
@@ -319,7 +313,15 @@ impl ParserJob {
             "corpus.test names files, and corpus.hold_out takes test sentences from those to train on: set one of them",
         )?;
         require(self.corpus.hold_out != 1, "corpus.hold_out = 1 would leave nothing to train on")?;
-        require(model.system == "arc-standard", "model.system is \"arc-standard\"; there is no other yet")?;
+        let is_left_corner = model.system == System::LeftCorner;
+        require(
+            is_left_corner || model.max_memory == 0,
+            "model.max_memory bounds the stack of left-corner: set model.system = \"left-corner\"",
+        )?;
+        require(
+            !is_left_corner || model.oracle == OracleKind::Static,
+            "left-corner has one derivation for each tree: set model.oracle = \"static\"",
+        )?;
         require(
             model.lexicalised || model.tags != Tags::Predict,
             "a model that has no words cannot find tags: set model.tags = \"gold\" or \"given\"",
@@ -386,7 +388,12 @@ impl Plan {
         let words = if model.lexicalised { "lexicalised" } else { "unlexicalised" };
         let mut text = format!(
             "parser job, seed {}: {words} {}, {} sweeps over {} shards, synchronised every {}; {} particles\n",
-            self.seed, model.system, schedule.sweeps, schedule.shards, schedule.sync_every, model.particles
+            self.seed,
+            model.system.name(),
+            schedule.sweeps,
+            schedule.shards,
+            schedule.sync_every,
+            model.particles
         );
         for (part, context) in &self.contexts.all {
             let elements: Vec<String> = context.iter().map(Element::to_string).collect();

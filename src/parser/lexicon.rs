@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::action::{Actions, System};
 use super::job::Part;
 use super::surface::Surface;
 use super::treebank::Treebank;
@@ -109,21 +110,17 @@ impl Lexicon {
     /// All values of elements and all outcomes are below this.
     pub fn symbols(&self) -> u32 {
         const VALENCIES: u32 = 16;
-        self.words().max(self.transitions()).max(self.root()).max(VALENCIES) + 2
+        let system = System::LeftCorner; // it has the most outcomes
+        self.words().max(self.outcomes(Part::Transition, system)).max(self.root()).max(VALENCIES) + 2
     }
 
     /// How many outcomes a distribution has.
-    pub fn outcomes(&self, part: Part) -> u32 {
+    pub fn outcomes(&self, part: Part, system: System) -> u32 {
         match part {
-            Part::Transition => self.transitions(),
+            Part::Transition => Actions { system, labels: self.labels.len() }.outcomes(),
             Part::Tag => self.root() + 1,
             Part::Word => self.words(),
         }
-    }
-
-    /// Number of outcomes of a transition: a shift, and an arc to either side with each label.
-    pub fn transitions(&self) -> u32 {
-        1 + 2 * self.labels.len() as u32
     }
 }
 

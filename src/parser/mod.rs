@@ -1,7 +1,7 @@
 //! The parser job: a generative transition-based dependency parser (Buys & Blunsom 2015).
 //!
-//! Sentences are generated left to right by an arc-standard parser that generates each word, after its tag, when it is
-//! shifted:
+//! Sentences are generated left to right by an arc-standard (or left-corner) parser that generates each word, after its tag,
+//! when it is shifted:
 //!
 //! ```text
 //! p(t, w, a) = prod_i p(t_i | h^t) p(w_i | t_i, h^w) prod_j p(a_j | h^a)
@@ -13,7 +13,8 @@
 //!
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
 //! - `treebank`, `lexicon`, `surface`: trees as numbers; words, tags and labels; classes of unknown words
-//! - `element`, `configuration`: what distributions are conditioned on, and where it is read off
+//! - `element`, `configuration`, `left_corner`: what distributions are conditioned on, and where it is read off
+//! - `action`: what a parser does, in each transition system
 //! - `gold`, `tokens`, `trainer`: derivations of a tree, what is trained on, and the model of the sweep driver
 //! - `sampled`, `hierarchies`, `filter`: the same where derivations are drawn, with particles
 //! - `distribution`, `model`: what was learned, as it is kept and asked
@@ -21,6 +22,7 @@
 //! - `text`: sentences to be parsed, and their parses
 //! - `generate`, `perplexity`, `show`: what else is done with a parser
 
+pub mod action;
 pub mod configuration;
 pub mod decode;
 pub mod distribution;
@@ -31,6 +33,7 @@ pub mod generate;
 pub mod gold;
 pub mod hierarchies;
 pub mod job;
+pub mod left_corner;
 pub mod lexicon;
 pub mod model;
 pub mod perplexity;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! p(t, w, a) = prod over steps of
-//!     p(a | h^a)                                 a shift, or an arc with its label; where fewer than two items are on the
-//!                                                stack, a shift is the only way, and has probability 1
+//!     p(a | h^a)                                 an action, with its label; where a shift is the only way, it has
+//!                                                probability 1
 //!     p(t | h^t) p(w | t, h^w)                   at a shift; the dummy root has a tag, and no word
 //! ```
 //!
@@ -19,18 +19,17 @@ use std::path::Path as FilePath;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::configuration::Configurations;
+use super::action::{Action, Actions, Kinds, System, arcs};
+use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::distribution::{Distribution, KeptHierarchy, Path};
 use super::element::{Element, Start};
-use super::job::{Answer, Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
+use super::job::{Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
-use super::tokens::transition;
 use super::treebank::TagColumn;
 use crate::error::{Error, Result};
 use crate::job::model_file;
 use crate::restaurant::seating::DEEPEST;
 use crate::transition::Label;
-use crate::transition::arc_standard::Transition;
 
 /// The kind in model files.
 pub const KIND: &str = "parser";
@@ -39,13 +38,15 @@ pub const KIND: &str = "parser";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     pub lexicon: Lexicon,
+    pub system: System,
+    /// The most elements on the stack of left-corner; 0: any number.
+    pub max_memory: u32,
     pub is_lexicalised: bool,
     pub is_single_rooted: bool,
     pub tags: Tags,
     pub tag_column: TagColumn,
     pub particles: u32,
     pub search: Search,
-    pub answer: Answer,
     /// Contexts of transitions, tags and words, as in a job file.
     pub contexts: [Vec<Vec<String>>; 3],
     /// One for each context.
@@ -58,13 +59,14 @@ impl Kept {
         Kept {
             hierarchies,
             lexicon,
+            system: plan.model.system,
+            max_memory: plan.model.max_memory,
             is_lexicalised: plan.model.lexicalised,
             is_single_rooted,
             tags: plan.model.tags,
             tag_column: plan.model.tag_column,
             particles: plan.model.particles,
             search: plan.model.search,
-            answer: plan.model.answer,
             contexts: plan.contexts.names(),
         }
     }
@@ -75,21 +77,19 @@ impl Kept {
         let contexts = Contexts::parse([transition, tag, word], self.is_lexicalised).ok()?;
         let elements = self.lexicon.symbols();
         let is_sound = |((part, list), hierarchy): (&(Part, Vec<Element>), &KeptHierarchy)| {
-            hierarchy.is_sound(list.len(), self.lexicon.outcomes(*part), elements)
+            hierarchy.is_sound(list.len(), self.lexicon.outcomes(*part, self.system), elements)
         };
         let is_whole = self.particles > 0 && contexts.all.len() == self.hierarchies.len();
         (is_whole && contexts.all.iter().zip(&self.hierarchies).all(is_sound)).then_some(contexts)
     }
 }
 
-/// What can be done in a configuration: the best of each kind, with its probability.
+/// What can be done in a configuration, of one kind: the best label with its probability, and the probability of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Moves {
-    pub shift: f64,
-    pub left: (Label, f64),
-    pub right: (Label, f64),
-    /// All left arcs together.
-    pub all_left: f64,
+pub struct Move {
+    pub label: Label,
+    pub best: f64,
+    pub all: f64,
 }
 
 /// A distribution with its contexts: the mean of a hierarchy for each.
@@ -105,12 +105,12 @@ impl Mean {
     }
 
     #[inline]
-    fn paths(&self, arena: &Configurations, top: u32, tag: u32) -> Paths {
+    fn paths(&self, arena: &Configurations, top: u32, upcoming: Upcoming) -> Paths {
         let mut paths = [Path::EMPTY; MOST_CONTEXTS];
         for (path, (elements, distribution)) in paths.iter_mut().zip(&self.0) {
             let mut values = [0; DEEPEST];
             let values = &mut values[..elements.len()];
-            arena.values(top, elements, tag, values);
+            arena.values(top, elements, upcoming, values);
             *path = distribution.path(values);
         }
         paths
@@ -139,8 +139,9 @@ impl Mean {
 pub struct Scratch {
     one: Vec<f64>,
     mean: Vec<f64>,
-    /// By the restaurants of the longest contexts. It is only ever asked, never gone through.
-    met: FxHashMap<[u32; MOST_CONTEXTS], Moves>,
+    /// By the restaurants of the longest contexts: where in `moves` theirs begin. It is only ever asked, never gone through.
+    met: FxHashMap<[u32; MOST_CONTEXTS], u32>,
+    moves: Vec<Move>,
 }
 
 /// Configurations that are remembered.
@@ -152,8 +153,9 @@ pub struct ParserModel {
     transitions: Mean,
     tags: Mean,
     words: Mean,
-    /// By restaurant of the transitions, where these have one context.
-    moves: Vec<Moves>,
+    actions: Actions,
+    /// By restaurant of the transitions and kind, where these have one context.
+    moves: Vec<Move>,
     /// By restaurant of each hierarchy of the tags: of the root's tag.
     roots: Vec<Vec<f64>>,
     /// By word: the tags that it can have, in `candidates`.
@@ -176,10 +178,14 @@ impl ParserModel {
     pub fn new(kept: Kept) -> Option<ParserModel> {
         let contexts = kept.contexts()?;
         let [transitions, tags, words] = Part::ALL.map(|part| Mean::new(part, &contexts, &kept.hierarchies));
-        let mut moves = vec![];
+        let actions = Actions { system: kept.system, labels: kept.lexicon.labels.len() };
+        let (mut moves, kinds) = (vec![], actions.kinds());
         if let [(_, only)] = &transitions.0[..] {
-            moves.resize(only.tree().restaurants(), Moves::default());
-            only.each_restaurant(|restaurant, probabilities| moves[restaurant] = Moves::of(probabilities));
+            moves.resize(only.tree().restaurants() * kinds, Move::default());
+            only.each_restaurant(|restaurant, probabilities| {
+                let own = moves[restaurant * kinds..].iter_mut();
+                own.zip(moves_of(actions, probabilities)).for_each(|(own, found)| *own = found);
+            });
         }
         let root = kept.lexicon.root() as usize;
         let roots = |(_, hierarchy): &(_, Distribution)| {
@@ -188,8 +194,17 @@ impl ParserModel {
             roots
         };
         let roots = tags.0.iter().map(roots).collect();
-        let mut model =
-            ParserModel { kept, transitions, tags, words, moves, roots, candidate_starts: vec![], candidates: vec![] };
+        let mut model = ParserModel {
+            kept,
+            transitions,
+            tags,
+            words,
+            actions,
+            moves,
+            roots,
+            candidate_starts: vec![],
+            candidates: vec![],
+        };
         model.find_candidates();
         Some(model)
     }
@@ -231,58 +246,107 @@ impl ParserModel {
         &self.candidates[at(word)..at(word + 1)]
     }
 
-    /// Whether the dummy root can come where so many items are on the stack.
-    #[inline]
-    pub fn can_end(&self, depth: u32) -> bool {
-        depth == 1 || (depth > 1 && !self.kept.is_single_rooted)
+    pub fn actions(&self) -> Actions {
+        self.actions
     }
 
-    /// What can be done where two items or more are on the stack.
+    /// Whether the dummy root can be generated by `action`.
     #[inline]
-    pub fn moves(&self, arena: &Configurations, top: u32, scratch: &mut Scratch) -> Moves {
-        let paths = self.transitions.paths(arena, top, 0);
-        if let Some(moves) = paths[0].deepest().and_then(|restaurant| self.moves.get(restaurant)) {
-            return *moves;
+    pub fn can_end(&self, arena: &Configurations, top: u32, action: Action) -> bool {
+        match self.kept.system {
+            System::ArcStandard => {
+                let depth = arena.depth(top);
+                depth == 1 || (depth > 1 && !self.kept.is_single_rooted)
+            }
+            System::LeftCorner => action == Action::InsertHead && arena.can_root_end(top, self.kept.is_single_rooted),
+        }
+    }
+
+    /// Whether the derivation is complete.
+    #[inline]
+    pub fn is_complete(&self, arena: &Configurations, top: u32) -> bool {
+        arena.depth(top) == 1 && arena.item(top).tag == self.kept.lexicon.root() && arena.item(top).word != NOTHING
+    }
+
+    /// The kinds of actions that have a probability; all others are impossible.
+    #[inline]
+    pub fn possible(&self, arena: &Configurations, top: u32) -> Kinds {
+        match self.kept.system {
+            System::ArcStandard if arena.depth(top) < 2 => arcs::SHIFT,
+            System::ArcStandard if arena.item(top).tag == self.kept.lexicon.root() => arcs::LEFT,
+            System::ArcStandard => arcs::SHIFT | arcs::LEFT | arcs::RIGHT,
+            System::LeftCorner => arena.corner_kinds(top, self.kept.max_memory),
+        }
+    }
+
+    /// Of these kinds, those that can lead to the end of a sentence in which `words_left` words are to come before the root.
+    #[inline]
+    pub fn feasible(&self, arena: &Configurations, top: u32, kinds: Kinds, words_left: u32) -> Kinds {
+        match self.kept.system {
+            System::ArcStandard if words_left == 0 && !self.can_end(arena, top, Action::Shift) => kinds & !arcs::SHIFT,
+            System::ArcStandard => kinds,
+            System::LeftCorner => arena.corner_feasible(top, kinds, words_left, self.kept.is_single_rooted),
+        }
+    }
+
+    /// What can be done where there is a choice, by kind; impossible kinds have a share, too.
+    #[inline]
+    pub fn moves<'a>(&'a self, arena: &Configurations, top: u32, scratch: &'a mut Scratch) -> &'a [Move] {
+        let paths = self.transitions.paths(arena, top, Upcoming::default());
+        let kinds = self.actions.kinds();
+        if let Some(restaurant) = paths[0].deepest().filter(|_| !self.moves.is_empty()) {
+            return &self.moves[restaurant * kinds..][..kinds];
         }
         let key = paths.map(|path| path.deepest().map_or(u32::MAX, |restaurant| restaurant as u32));
-        if let Some(moves) = scratch.met.get(&key) {
-            return *moves;
+        if let Some(&start) = scratch.met.get(&key) {
+            return &scratch.moves[start as usize..][..kinds];
         }
         self.transitions.fill(&paths, &mut scratch.one, &mut scratch.mean);
-        let moves = Moves::of(&scratch.mean);
         if scratch.met.len() == REMEMBERED {
             scratch.met.clear();
+            scratch.moves.clear();
         }
-        scratch.met.insert(key, moves);
-        moves
+        let start = scratch.moves.len();
+        scratch.met.insert(key, start as u32);
+        scratch.moves.extend(moves_of(self.actions, &scratch.mean));
+        &scratch.moves[start..]
     }
 
-    /// p of every transition by outcome, where two items or more are on the stack.
+    /// p of every action by outcome, where there is a choice: 0 of those that are impossible.
     pub fn all_moves(&self, arena: &Configurations, top: u32, probabilities: &mut Vec<f64>) {
-        self.transitions.fill(&self.transitions.paths(arena, top, 0), &mut vec![], probabilities);
+        let paths = self.transitions.paths(arena, top, Upcoming::default());
+        self.transitions.fill(&paths, &mut vec![], probabilities);
+        let possible = self.possible(arena, top);
+        for (kind, range) in self.actions.ranges().enumerate() {
+            if possible >> kind & 1 == 0 {
+                probabilities[range].fill(0.0);
+            }
+        }
+        let sum: f64 = probabilities.iter().sum();
+        probabilities.iter_mut().for_each(|p| *p /= sum);
     }
 
-    /// Ready to ask for tags.
+    /// Ready to ask for the tag of a word that `action` generates.
     #[inline]
-    pub fn tagger(&self, arena: &Configurations, top: u32) -> Tagger<'_> {
-        let paths = self.tags.paths(arena, top, 0);
+    pub fn tagger(&self, arena: &Configurations, top: u32, action: Action) -> Tagger<'_> {
+        let paths = self.tags.paths(arena, top, Upcoming { tag: 0, action: action.value() });
         let root = |(path, roots): (&Path, &Vec<f64>)| path.deepest().map_or(0.0, |restaurant| roots[restaurant]);
         let root = paths.iter().zip(&self.roots).map(root).sum::<f64>() / self.roots.len() as f64;
-        Tagger { model: self, paths, left: if self.can_end(arena.depth(top)) { 1.0 } else { 1.0 - root } }
+        Tagger { model: self, paths, left: if self.can_end(arena, top, action) { 1.0 } else { 1.0 - root } }
     }
 
     /// p(w | t, h^w); 1 where the model has no words.
     #[inline]
-    pub fn word(&self, arena: &Configurations, top: u32, tag: u32, word: u32) -> f64 {
+    pub fn word(&self, arena: &Configurations, top: u32, upcoming: Upcoming, word: u32) -> f64 {
         if !self.kept.is_lexicalised {
             return 1.0;
         }
-        self.words.probability(&self.words.paths(arena, top, tag), word)
+        self.words.probability(&self.words.paths(arena, top, upcoming), word)
     }
 
     /// p of every word, given its tag.
-    pub fn all_words(&self, arena: &Configurations, top: u32, tag: u32, probabilities: &mut Vec<f64>) {
-        self.words.fill(&self.words.paths(arena, top, tag), &mut vec![], probabilities);
+    pub fn all_words(&self, arena: &Configurations, top: u32, upcoming: Upcoming, probabilities: &mut Vec<f64>) {
+        self.words.fill(&self.words.paths(arena, top, upcoming), &mut vec![], probabilities);
     }
 }
 
@@ -302,25 +366,15 @@ impl Tagger<'_> {
     }
 }
 
-impl Moves {
-    fn of(probabilities: &[f64]) -> Moves {
-        let labels = (probabilities.len() - 1) / 2;
-        let best = |outcomes: std::ops::Range<usize>| {
-            let first = (outcomes.start, 0.0);
-            let (at, p) = outcomes.fold(first, |(at, most), outcome| match probabilities[outcome] > most {
-                true => (outcome, probabilities[outcome]),
-                false => (at, most),
-            });
-            match transition(at as u32, labels) {
-                Transition::LeftArc(label) | Transition::RightArc(label) => (label, p),
-                Transition::Shift => (Label(0), 0.0),
+/// The moves of each kind, from p of every outcome.
+fn moves_of(actions: Actions, probabilities: &[f64]) -> impl Iterator<Item = Move> {
+    actions.ranges().map(move |range| {
+        let mut found = Move { all: probabilities[range.clone()].iter().sum(), ..Move::default() };
+        for (label, &p) in probabilities[range].iter().enumerate() {
+            if p > found.best {
+                (found.label, found.best) = (Label(label as u16), p);
             }
-        };
-        Moves {
-            shift: probabilities[0],
-            left: best(1..1 + labels),
-            right: best(1 + labels..1 + 2 * labels),
-            all_left: probabilities[1..1 + labels].iter().sum(),
         }
-    }
+        found
+    })
 }

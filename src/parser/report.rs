@@ -18,6 +18,7 @@ pub struct Figures {
     words: u64,
     non_projective: u64,
     no_tree: u64,
+    too_deep: u64,
     is_single_rooted: bool,
     known_words: usize,
     classes: usize,
@@ -40,6 +41,7 @@ impl Figures {
             words: treebank.words.len() as u64,
             non_projective: treebank.non_projective,
             no_tree: treebank.no_tree,
+            too_deep: treebank.too_deep,
             is_single_rooted,
             known_words: lexicon.known_words(),
             classes: lexicon.classes(),
@@ -61,9 +63,13 @@ impl Figures {
 
     /// What is trained on.
     pub fn in_words(&self, plan: &Plan) -> String {
+        let too_deep = match plan.model.max_memory {
+            0 => String::new(),
+            bound => format!(", {} that need more memory than {bound} left out", self.too_deep),
+        };
         format!(
-            "{} trees of {} words to train on ({} with crossing arcs {}, {} that are no trees left out); {} known words, {} \
-             classes of others, {} tags, {} labels",
+            "{} trees of {} words to train on ({} with crossing arcs {}, {} that are no trees left out{too_deep}); {} known \
+             words, {} classes of others, {} tags, {} labels",
             self.sentences,
             self.words,
             self.non_projective,
@@ -192,7 +198,7 @@ fn depth_table(model: &ParserModel) -> Table {
 
 fn page(title: &str, plan: &Plan, model: &ParserModel, figures: &Figures, peak_memory_mib: f64) -> String {
     let words = if plan.model.lexicalised { "lexicalised" } else { "unlexicalised" };
-    let lead = format!("A {words} generative {} parser, {} sweeps.", plan.model.system, figures.sweeps);
+    let lead = format!("A {words} generative {} parser, {} sweeps.", plan.model.system.name(), figures.sweeps);
     let mut page = Page::new(title, &lead);
     let mut top = vec![];
     if let Some(evaluation) = figures.main() {

@@ -83,7 +83,10 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
     let (column, is_kept) = (plan.model.tag_column, |number| !plan.is_held_out(number));
     let treebank = Treebank::read_some(&plan.train, plan.encoding, column, plan.non_projective, is_kept);
-    let treebank = treebank.map_err(Error::Input)?;
+    let mut treebank = treebank.map_err(Error::Input)?;
+    if plan.model.max_memory > 0 {
+        treebank.leave_out_deeper(plan.model.max_memory);
+    }
     let problems = diagnostics(&treebank);
     if treebank.is_empty() {
         let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
@@ -106,7 +109,8 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let (end, hierarchies) = match plan.model.oracle {
         OracleKind::Static => {
             let is_lexicalised = plan.model.lexicalised;
-            let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised };
+            let tokeniser =
+                Tokeniser { lexicon: &lexicon, system: plan.model.system, contexts: &plan.contexts, is_lexicalised };
             let tokens = tokeniser.tokens(&treebank, plan.schedule.shards, is_mine, is_leader);
             drop(treebank);
             let trainer = Trainer::new(plan, &lexicon, &tokens);

@@ -18,14 +18,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::configuration::Configurations;
+use super::action::{Action, Actions, System};
+use super::configuration::{Configurations, Upcoming};
 use super::distribution::KeptHierarchy;
 use super::filter::{Choices, Filter, Step};
 use super::gold::{Gold, Token};
 use super::hierarchies::{Customer, Hierarchies, Tables};
 use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
-use super::tokens::outcome;
 use super::trainer::add_up;
 use super::treebank::{Treebank, Word};
 use super::weight::Weight;
@@ -36,7 +36,6 @@ use crate::math::draws::unit;
 use crate::math::ln;
 use crate::restaurant::growing::Growing;
 use crate::restaurant::parameters::Parameters;
-use crate::transition::arc_standard::Transition;
 
 /// A derivation: where a left arc may wait, whether it does.
 pub type Derivation = Vec<bool>;
@@ -74,36 +73,35 @@ struct ToGold<'a> {
 }
 
 impl ToGold<'_> {
-    /// p of a step, with that of the tag and the word which it shifts.
+    /// p of a step, with that of the tag and the word which it generates.
     fn p(&self, arena: &Configurations, top: u32, step: Step) -> f64 {
-        let transition = outcome(step.transition, self.lexicon.labels.len());
-        let token = |part, tag, outcome| self.hierarchies.predict(arena, Token { part, top, tag, outcome });
-        let mut p = if arena.depth(top) >= 2 { token(Part::Transition, 0, transition) } else { 1.0 };
-        if step.transition == Transition::Shift {
-            p *= token(Part::Tag, 0, step.tag);
+        let actions = Actions { system: System::ArcStandard, labels: self.lexicon.labels.len() };
+        let token = |part, upcoming, outcome| self.hierarchies.predict(arena, Token { part, top, upcoming, outcome });
+        let mut p = match arena.has_choice(top, System::ArcStandard) {
+            true => token(Part::Transition, Upcoming::default(), actions.outcome(step.action)),
+            false => 1.0,
+        };
+        if step.action.has_word() {
+            let upcoming = Upcoming { tag: 0, action: step.action.value() };
+            p *= token(Part::Tag, upcoming, step.tag);
             if self.is_lexicalised && step.tag != self.lexicon.root() {
-                p *= token(Part::Word, step.tag, step.form);
+                p *= token(Part::Word, Upcoming { tag: step.tag, ..upcoming }, step.form);
             }
         }
         p
     }
 
-    fn step(&self, transition: Transition, next: u32) -> Step {
-        match transition {
-            Transition::Shift => {
-                let (tag, form) = self.gold.id(next);
-                Step { transition, tag, form }
-            }
-            reduce => Step { transition: reduce, tag: 0, form: 0 },
-        }
+    fn step(&self, action: Action, next: u32) -> Step {
+        let (tag, form) = if action.has_word() { self.gold.id(next) } else { (0, 0) };
+        Step { action, tag, form }
     }
 }
 
 impl Choices for ToGold<'_> {
     fn steps(&self, arena: &Configurations, top: u32, next: u32, steps: &mut Vec<(Step, f64)>) {
         let Some((first, may_wait)) = self.gold.step(arena, top, next) else { return };
-        for transition in [Some(first), may_wait.then_some(Transition::Shift)].into_iter().flatten() {
-            let step = self.step(transition, next);
+        for action in [Some(first), may_wait.then_some(Action::Shift)].into_iter().flatten() {
+            let step = self.step(action, next);
             steps.push((step, self.p(arena, top, step)));
         }
     }
@@ -141,7 +139,11 @@ impl Sampler {
     pub fn hierarchies(&self) -> Vec<KeptHierarchy> {
         let contexts = self.plan.contexts.all.iter().zip(&self.hierarchies.parts);
         let keep = |((part, _), growing): (&(Part, _), &Growing)| {
-            KeptHierarchy::of(&growing.to_tree(), growing.parameters(), self.lexicon.outcomes(*part))
+            KeptHierarchy::of(
+                &growing.to_tree(),
+                growing.parameters(),
+                self.lexicon.outcomes(*part, self.plan.model.system),
+            )
         };
         contexts.map(keep).collect()
     }
@@ -165,7 +167,7 @@ impl Sampler {
             derivation[at - 1]
         };
         arena.clear();
-        gold.tokens(arena, lexicon, plan.model.lexicalised, waits, |arena, token| {
+        gold.tokens(arena, System::ArcStandard, lexicon, plan.model.lexicalised, waits, |arena, token| {
             customers.push(hierarchies.customer(arena, token));
         });
         customers
@@ -229,9 +231,9 @@ impl Sampler {
         arena.clear();
         let (mut answers, mut next) = (retained.iter(), 0);
         let waits = || *answers.next().expect("an answer for each choice");
-        gold.follow(arena, waits, |_, _, transition| {
-            steps.push(choices.step(transition, next));
-            next += u32::from(transition == Transition::Shift);
+        gold.follow(arena, waits, |_, _, action| {
+            steps.push(choices.step(action, next));
+            next += u32::from(action.has_word());
         });
         arena.clear();
         let drawn = filter.draw(&choices, arena, gold.len(), steps, plan.training_particles, rng);
@@ -270,14 +272,14 @@ impl Sampler {
 
 /// The answers of the derivation that ends with `top`.
 fn read_derivation(gold: &Gold, arena: &Configurations, top: u32) -> Derivation {
-    let mut steps: Vec<(Transition, u32)> = arena.backwards(top).map(|(item, top)| (item.transition, top)).collect();
+    let mut steps: Vec<(Action, u32)> = arena.backwards(top).map(|(item, top)| (item.action, top)).collect();
     steps.reverse();
     let (mut answers, mut next) = (vec![], 0);
-    for (transition, top) in steps {
+    for (action, top) in steps {
         if let Some((first, true)) = gold.step(arena, top, next) {
-            answers.push(transition != first);
+            answers.push(action != first);
         }
-        next += u32::from(transition == Transition::Shift);
+        next += u32::from(action.has_word());
     }
     answers
 }

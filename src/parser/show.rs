@@ -22,7 +22,10 @@ pub fn describe(model: &ParserModel, settings: &Settings, text: &str) -> String 
     };
     let mut out = String::new();
     draw(&parse.heads, 0, "", &line, &mut out);
-    out += &format!("\nlog-probability {:.4}, of the best tree and tags\n\nword\tderivations\n", parse.ln);
+    out += &format!(
+        "\nlog-probability {:.4}, of the best tree and tags; at most {} items on the stack\n\nword\tderivations\n",
+        parse.ln, parse.memory
+    );
     for (word, size) in words.iter().zip(&decoder.sizes) {
         out += &format!("{word}\t{size}\n");
     }

@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::configuration::{Configurations, NOTHING};
+use super::action::{Action, System};
+use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::decode::{Decoder, Given, Parse};
 use super::gold::Gold;
 use super::job::{ContextSettings, Contexts, ModelSettings, Part, Plan, Search};
 use super::lexicon::Lexicon;
 use super::model::{Kept, ParserModel};
 use super::sampled::{Derivation, Sampler};
-use super::tokens::{Tokeniser, transition};
+use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, TagColumn, Treebank};
+use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Model, Schedule};
 use crate::corpus::text::Encoding;
 use crate::corpus::tree::Tree;
+use crate::math::draws::unit;
 use crate::restaurant::parameters::Hyperprior;
 use crate::transition::arc_standard::Transition;
-use crate::transition::{ArcStandard, TransitionSystem};
+use crate::transition::{ArcStandard, Label, LeftCorner, TransitionSystem, follow_oracle};
 
 /// Sentences as (word, tag, head, label).
 fn conllu(sentences: &[&[(&str, &str, u32, &str)]]) -> String {
@@ -85,7 +88,12 @@ fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
     let treebank = read(text);
     let plan = plan(settings);
     let lexicon = Lexicon::learn(&treebank, plan.model.min_count).unwrap();
-    let tokeniser = Tokeniser { lexicon: &lexicon, contexts: &plan.contexts, is_lexicalised: plan.model.lexicalised };
+    let tokeniser = Tokeniser {
+        lexicon: &lexicon,
+        system: plan.model.system,
+        contexts: &plan.contexts,
+        is_lexicalised: plan.model.lexicalised,
+    };
     let tokens = tokeniser.tokens(&treebank, 1, |_| true, true);
     let mut trainer = Trainer::new(&plan, &lexicon, &tokens);
     trainer.draw_shard(0);
@@ -97,7 +105,7 @@ fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
     (ParserModel::new(kept).expect("a sound model"), treebank)
 }
 
-/// Everything that can be done next: the new top, whether a word was shifted, and the probability.
+/// Everything that can be done next: the new top, whether a word was generated, and the probability.
 fn steps(
     model: &ParserModel,
     arena: &mut Configurations,
@@ -106,41 +114,42 @@ fn steps(
     only: Option<Given>,
 ) -> Vec<(u32, bool, f64)> {
     let lexicon = &model.kept.lexicon;
-    let (depth, labels) = (arena.depth(top), lexicon.labels.len());
-    let is_ended = depth > 0 && arena.item(top).tag == lexicon.root();
     let mut found = vec![];
-    let mut p_shift = 1.0;
-    if depth >= 2 {
-        let mut moves = vec![];
+    let mut moves = vec![];
+    let mut actions = vec![(Action::Shift, 1.0)];
+    if arena.has_choice(top, model.kept.system) {
         model.all_moves(arena, top, &mut moves);
-        p_shift = if is_ended { 0.0 } else { moves[0] };
-        let all: f64 = if is_ended { moves[1..=labels].iter().sum() } else { 1.0 };
-        for (outcome, p) in moves.iter().enumerate().skip(1) {
-            let transition = transition(outcome as u32, labels);
-            if !is_ended || matches!(transition, Transition::LeftArc(_)) {
-                found.push((arena.reduce(top, transition), false, p / all));
-            }
+        let possible = moves.iter().enumerate().filter(|(_, p)| **p > 0.0);
+        actions = possible.map(|(outcome, &p)| (model.actions().of_outcome(outcome).0, p)).collect();
+    }
+    for (action, p) in actions {
+        if !action.has_word() {
+            found.push((arena.reduce(top, action), false, p));
+            continue;
         }
-    }
-    if is_ended {
-        return found;
-    }
-    if model.can_end(depth) {
-        let p = model.tagger(arena, top).probability(lexicon.root());
-        found.push((arena.shift(top, words, lexicon.root(), lexicon.words()), true, p_shift * p));
-    }
-    for tag in 0..lexicon.root() {
-        let p_tag = model.tagger(arena, top).probability(tag);
-        for form in (0..lexicon.words()).filter(|&form| only.is_none_or(|only| only.form == form)) {
-            let p = p_shift * p_tag * model.word(arena, top, tag, form);
-            found.push((arena.shift(top, words, tag, form), true, p));
+        if model.can_end(arena, top, action) {
+            let p = p * model.tagger(arena, top, action).probability(lexicon.root());
+            found.push((arena.generate(top, action, words, lexicon.root(), lexicon.words()), true, p));
+        }
+        for tag in 0..lexicon.root() {
+            let p_tag = model.tagger(arena, top, action).probability(tag);
+            for form in (0..lexicon.words()).filter(|&form| only.is_none_or(|only| only.form == form)) {
+                let upcoming = Upcoming { tag, action: action.value() };
+                let p = p * p_tag * model.word(arena, top, upcoming, form);
+                found.push((arena.generate(top, action, words, tag, form), true, p));
+            }
         }
     }
     found
 }
 
+/// The word that was generated last.
+fn last_tag(arena: &Configurations, top: u32) -> u32 {
+    arena.words(top).next().expect("a word").tag
+}
+
 fn is_complete(model: &ParserModel, arena: &Configurations, top: u32) -> bool {
-    arena.depth(top) == 1 && arena.item(top).tag == model.kept.lexicon.root()
+    top != NOTHING && model.is_complete(arena, top)
 }
 
 /// The probability of all sentences of up to `longest` words, and that of all longer ones.
@@ -150,7 +159,7 @@ fn mass(model: &ParserModel, arena: &mut Configurations, top: u32, words: u32, l
     }
     let mut sums = (0.0, 0.0);
     for (next, is_shift, p) in steps(model, arena, top, words, None) {
-        let is_word = is_shift && arena.item(next).tag != model.kept.lexicon.root();
+        let is_word = is_shift && last_tag(arena, next) != model.kept.lexicon.root();
         if is_word && words == longest {
             sums.1 += p;
             continue;
@@ -178,14 +187,34 @@ fn several_contexts() -> ModelSettings {
     }
 }
 
+/// The default contexts of left-corner, as far as a toy needs them.
+fn left_corner(max_memory: u32) -> ModelSettings {
+    let context = |elements: &[&str]| ContextSettings::One(elements.iter().map(|e| e.to_string()).collect());
+    ModelSettings {
+        system: System::LeftCorner,
+        max_memory,
+        transition_context: context(&["s1.t", "up(s1).t", "lc1(s1).t", "up(s2).t", "lc1(s2).t", "s1.w"]),
+        tag_context: context(&["b.l", "up(s1).t", "lc1(s1).t", "up(s1).w"]),
+        word_context: context(&["b.t", "b.l", "up(s1).t", "lc1(s1).w"]),
+        ..ModelSettings::default()
+    }
+}
+
 #[test]
 fn probabilities_of_everything_sum_to_one() {
-    for (has_several_roots, settings) in
-        [(false, ModelSettings::default()), (true, ModelSettings::default()), (false, several_contexts())]
-    {
+    for (has_several_roots, settings) in [
+        (false, ModelSettings::default()),
+        (true, ModelSettings::default()),
+        (false, several_contexts()),
+        (false, left_corner(0)),
+        (true, left_corner(0)),
+        (false, left_corner(2)),
+    ] {
         let (model, _) = train(&toy(has_several_roots), settings);
         assert_eq!(model.kept.is_single_rooted, !has_several_roots);
-        let (short, long) = mass(&model, &mut Configurations::default(), NOTHING, 0, 3);
+        // Left-corner has more to choose from.
+        let longest = if model.kept.system == System::LeftCorner { 2 } else { 3 };
+        let (short, long) = mass(&model, &mut Configurations::default(), NOTHING, 0, longest);
         assert!((short + long - 1.0).abs() < 1e-9, "{short} + {long}");
         assert!(short > 0.2 && long > 0.01, "{short} + {long}");
     }
@@ -203,12 +232,13 @@ fn derivations(model: &ParserModel, words: &[Given]) -> Vec<Parse> {
                 labels: vec![Default::default(); words.len()],
                 tags: vec![0; words.len()],
                 ln: p.ln(),
+                memory: arena.backwards(top).map(|(item, _)| item.depth).max().unwrap_or(0),
             };
             arena.arcs(top, |dependent, head, label| {
                 parse.heads[dependent as usize] = if head as usize == words.len() { 0 } else { head + 1 };
                 parse.labels[dependent as usize] = label;
             });
-            for (item, _) in arena.backwards(top).filter(|(item, _)| (item.word as usize) < words.len()) {
+            for item in arena.words(top).filter(|item| (item.word as usize) < words.len()) {
                 parse.tags[item.word as usize] = item.tag;
             }
             found.push(parse);
@@ -216,7 +246,7 @@ fn derivations(model: &ParserModel, words: &[Given]) -> Vec<Parse> {
         }
         let only = words.get(shifted as usize).copied();
         for (next, is_shift, q) in steps(model, &mut arena, top, shifted, only) {
-            let is_root = arena.item(next).tag == model.kept.lexicon.root();
+            let is_root = is_shift && last_tag(&arena, next) == model.kept.lexicon.root();
             let is_due = !is_shift || is_root == (shifted as usize == words.len());
             if is_due {
                 open.push((next, shifted + u32::from(is_shift && !is_root), p * q));
@@ -233,11 +263,18 @@ fn words(model: &ParserModel, text: &str) -> Vec<Given> {
 
 #[test]
 fn enough_particles_find_the_best_derivation() {
-    for (has_several_roots, settings) in
-        [(false, ModelSettings::default()), (true, ModelSettings::default()), (true, several_contexts())]
-    {
+    for (has_several_roots, settings) in [
+        (false, ModelSettings::default()),
+        (true, ModelSettings::default()),
+        (true, several_contexts()),
+        (false, left_corner(0)),
+        (true, left_corner(0)),
+        (false, left_corner(2)),
+    ] {
         let (model, _) = train(&toy(has_several_roots), settings);
-        for text in ["dog", "the dog", "dog barks", "the dog barks", "barks dog the", "dog dog dog"] {
+        let texts = ["dog", "the dog", "dog barks", "the dog barks", "barks dog the", "dog dog dog"];
+        let count = if model.kept.system == System::LeftCorner { 4 } else { texts.len() };
+        for text in &texts[..count] {
             let words = words(&model, text);
             let all = derivations(&model, &words);
             let best = all.iter().max_by(|a, b| a.ln.total_cmp(&b.ln)).expect("a derivation");
@@ -272,7 +309,8 @@ fn oracle_sum(model: &ParserModel, gold: &Tree, ids: &[(u32, u32)]) -> (f64, usi
             let reached = steps(model, &mut arena, top, shifted as u32, only);
             let is_this = |next: u32| {
                 let item = arena.item(next);
-                item.transition == step && (step != Transition::Shift || item.tag == ids[shifted].0)
+                item.action == Action::of_arc_standard(step)
+                    && (step != Transition::Shift || item.tag == ids[shifted].0)
             };
             let (next, is_shift, q) = *reached.iter().find(|(next, ..)| is_this(*next)).expect("a legal step");
             let mut after = system.clone();
@@ -291,9 +329,7 @@ fn derivations_by_the_oracle_are_all_derivations_of_a_tree() {
     for sentence in treebank.sentences().filter(|sentence| sentence.len() <= 4) {
         let mut gold = Tree::default();
         gold.set_heads(sentence.iter().map(|word| word.head));
-        (1..)
-            .zip(sentence)
-            .for_each(|(place, word)| gold.set_label(place, crate::transition::Label(word.label as u16)));
+        (1..).zip(sentence).for_each(|(place, word)| gold.set_label(place, Label(word.label as u16)));
         let form = |word: &super::treebank::Word| lexicon.word(treebank.forms.name(word.form), false);
         let mut ids: Vec<(u32, u32)> = sentence.iter().map(|word| (word.tag, form(word))).collect();
         let given: Vec<Given> = ids.iter().map(|&(_, form)| Given { form, tag: None }).collect();
@@ -430,21 +466,22 @@ fn derivations_are_drawn_from_their_posterior() {
             let mut tokens = vec![vec![]; 3];
             for (gold, derivation) in golds.iter().zip([first, second]) {
                 let mut answers = derivation.iter().copied();
-                gold.tokens(
+                gold.clone().tokens(
                     &mut Configurations::default(),
+                    System::ArcStandard,
                     &lexicon,
                     true,
                     || answers.next().unwrap(),
                     |arena, token| {
                         let elements = &plan.contexts.all[token.part as usize].1;
                         let mut values = vec![0; elements.len()];
-                        arena.values(token.top, elements, token.tag, &mut values);
+                        arena.values(token.top, elements, token.upcoming, &mut values);
                         tokens[token.part as usize].push((values, token.outcome));
                     },
                 );
             }
             let p = Part::ALL.into_iter().zip(&tokens).map(|(part, tokens)| {
-                let base = 1.0 / f64::from(lexicon.outcomes(part));
+                let base = 1.0 / f64::from(lexicon.outcomes(part, plan.model.system));
                 let (discount, strength) = (plan.model.discount, plan.model.strength);
                 Plain { counts: BTreeMap::new(), discount, strength, base }.sum(tokens)
             });
@@ -467,4 +504,70 @@ fn derivations_are_drawn_from_their_posterior() {
     let distance: f64 =
         exact.iter().map(|(key, p)| (p / all - found.get(key).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0;
     assert!(distance < 0.01, "total variation {distance}: {found:?} instead of {exact:?} / {all}");
+}
+
+#[test]
+fn left_corner_derivations_are_possible_and_give_their_trees() {
+    for has_several_roots in [false, true] {
+        let (model, treebank) = train(&toy(has_several_roots), left_corner(0));
+        let lexicon = &model.kept.lexicon;
+        for number in 0..treebank.len() {
+            let words = treebank.sentence(number);
+            let mut gold = Gold::default();
+            gold.read(&treebank, number, lexicon);
+            let (mut arena, mut top, mut generated) = (Configurations::default(), NOTHING, 0);
+            let mut actions = vec![];
+            let mut system = LeftCorner::default();
+            let mut tree = Tree::default();
+            tree.set_heads(words.iter().map(|word| word.head));
+            (1..).zip(words).for_each(|(place, word)| tree.set_label(place, Label(word.label as u16)));
+            follow_oracle(&mut system, &tree, |_, transition| actions.push(transition));
+            for transition in actions {
+                let action = Action::of_left_corner(transition, arena.has_above(top));
+                let kind = model.actions().of_outcome(model.actions().outcome(action) as usize).1;
+                let possible = model.possible(&arena, top);
+                let feasible = model.feasible(&arena, top, possible, words.len() as u32 - generated);
+                assert!(feasible >> kind & 1 == 1, "{action:?} after {generated} words of sentence {number}");
+                let is_root = generated as usize == words.len();
+                assert!(!is_root || !action.has_word() || model.can_end(&arena, top, action));
+                top = match action.has_word() {
+                    true => {
+                        let (tag, form) = gold.id(generated);
+                        generated += 1;
+                        arena.generate(top, action, generated - 1, tag, form)
+                    }
+                    false => arena.reduce(top, action),
+                };
+            }
+            assert!(model.is_complete(&arena, top));
+            arena.arcs(top, |dependent, head, label| {
+                let head = if head as usize == words.len() { 0 } else { head + 1 };
+                let word = words[dependent as usize];
+                assert_eq!((head, u32::from(label.0)), (word.head, word.label), "sentence {number}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_bound_of_memory_is_never_exceeded() {
+    for (has_several_roots, bound) in [(false, 0), (false, 1), (false, 2), (true, 1), (true, 2), (true, 3)] {
+        let (mut model, _) = train(&toy(has_several_roots), left_corner(0));
+        model.kept.max_memory = bound;
+        let mut most = 0;
+        for number in 0..60u64 {
+            let mut rng = generator(5, Purpose::Synth, number, 0);
+            let length = 1 + number as usize % 20;
+            let word = |_| ["the", "dog", "barks", "unseen"][(unit(&mut rng) * 4.0) as usize];
+            let text: Vec<&str> = (0..length).map(word).collect();
+            for (search, particles) in [(Search::Particles, 1), (Search::Particles, 50), (Search::Beam, 3)] {
+                let parse = Decoder::new(&model, search, particles).parse(&words(&model, &text.join(" ")));
+                assert!(bound == 0 || parse.memory <= bound, "{} items instead of {bound}", parse.memory);
+                let roots = parse.heads.iter().filter(|head| **head == 0).count();
+                assert!(roots == 1 || (has_several_roots && roots > 0), "{parse:?}");
+                most = most.max(parse.memory);
+            }
+        }
+        assert!(bound > 0 || most > 2, "without a bound, sentences take more: {most}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What the three distributions are trained on: contexts and outcomes of the derivations of trees.
 //!
 //! ```text
-//! transition   h^a -> shift, or left or right arc with a label       where there is a choice: two items on the stack
+//! transition   h^a -> an action, with its label                      where there is a choice
 //! tag          h^t -> tag, the root's at the end                     at every shift
 //! word         h^w -> word                                           at every shift but the root's
 //! ```
@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::action::System;
 use super::configuration::Configurations;
 use super::element::Element;
 use super::gold::{Gold, Token};
@@ -19,27 +20,6 @@ use super::lexicon::Lexicon;
 use super::treebank::Treebank;
 use crate::corpus::shard::shards;
 use crate::restaurant::tree::Paths;
-use crate::transition::Label;
-use crate::transition::arc_standard::Transition;
-
-/// The outcome that a transition is; `labels` is their number.
-#[inline]
-pub fn outcome(transition: Transition, labels: usize) -> u32 {
-    match transition {
-        Transition::Shift => 0,
-        Transition::LeftArc(label) => 1 + u32::from(label.0),
-        Transition::RightArc(label) => 1 + labels as u32 + u32::from(label.0),
-    }
-}
-
-/// The transition that an outcome is.
-pub fn transition(outcome: u32, labels: usize) -> Transition {
-    match (outcome.checked_sub(1), labels as u32) {
-        (None, _) => Transition::Shift,
-        (Some(label), labels) if label < labels => Transition::LeftArc(Label(label as u16)),
-        (Some(label), labels) => Transition::RightArc(Label((label - labels) as u16)),
-    }
-}
 
 /// Contexts of one length with outcomes.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +40,7 @@ impl Tokens {
     fn push(&mut self, arena: &Configurations, elements: &[Element], token: Token) {
         let start = self.contexts.len();
         self.contexts.resize(start + self.depth, 0);
-        arena.values(token.top, elements, token.tag, &mut self.contexts[start..]);
+        arena.values(token.top, elements, token.upcoming, &mut self.contexts[start..]);
         self.outcomes.push(token.outcome);
     }
 }
@@ -95,6 +75,7 @@ impl Paths for Tokens {
 /// Makes tokens of trees.
 pub struct Tokeniser<'a> {
     pub lexicon: &'a Lexicon,
+    pub system: System,
     pub contexts: &'a Contexts,
     pub is_lexicalised: bool,
 }
@@ -134,6 +115,7 @@ impl Tokeniser<'_> {
         arena.clear();
         gold.tokens(
             arena,
+            self.system,
             self.lexicon,
             self.is_lexicalised,
             || false,

@@ -28,7 +28,7 @@ impl Trainer {
     pub fn new(plan: &Plan, lexicon: &Lexicon, tokens: &[Tokens]) -> Trainer {
         let part = |((part, _), tokens): (&(Part, _), &Tokens)| {
             let parameters = Parameters::new(tokens.depth(), plan.model.discount, plan.model.strength);
-            let base = 1.0 / f64::from(lexicon.outcomes(*part));
+            let base = 1.0 / f64::from(lexicon.outcomes(*part, plan.model.system));
             Franchise::new(Tree::plant(tokens), &tokens.shards, parameters, base, plan.schedule.shards == 1)
         };
         Trainer { plan: plan.clone(), parts: plan.contexts.all.iter().zip(tokens).map(part).collect() }
@@ -38,7 +38,7 @@ impl Trainer {
     pub fn hierarchies(&self, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
         let contexts = self.plan.contexts.all.iter().zip(&self.parts);
         let keep = |((part, _), franchise): (&(Part, _), &Franchise)| {
-            KeptHierarchy::of(franchise.tree(), franchise.parameters(), lexicon.outcomes(*part))
+            KeptHierarchy::of(franchise.tree(), franchise.parameters(), lexicon.outcomes(*part, self.plan.model.system))
         };
         contexts.map(keep).collect()
     }

@@ -12,6 +12,7 @@ use crate::corpus::piece::{Blocks, Input};
 use crate::corpus::text::Encoding;
 use crate::corpus::tree::{Shape, Tree};
 use crate::oracle::punctuation::is_punctuation;
+use crate::transition::{LeftCorner, TransitionSystem, follow_oracle};
 
 /// A word of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,8 @@ pub struct Treebank {
     ends: Vec<usize>,
     /// Sentences with crossing arcs: left out or lifted.
     pub non_projective: u64,
+    /// Sentences that were left out since they need more memory than there is.
+    pub too_deep: u64,
     /// Sentences whose heads are no tree.
     pub no_tree: u64,
     /// The first problems, with the file that each is of.
@@ -192,6 +195,26 @@ impl Treebank {
 
     pub fn sentences(&self) -> impl ExactSizeIterator<Item = &[Word]> {
         (0..self.len()).map(|number| self.sentence(number))
+    }
+
+    /// Leaves out trees whose left-corner derivation has more elements on its stack.
+    pub fn leave_out_deeper(&mut self, max_memory: u32) {
+        let (mut system, mut tree) = (LeftCorner::default(), Tree::default());
+        let (words, ends) = (std::mem::take(&mut self.words), std::mem::take(&mut self.ends));
+        let mut start = 0;
+        for end in ends {
+            let sentence = &words[start..end];
+            start = end;
+            tree.set_heads(sentence.iter().map(|word| word.head));
+            let mut most = 0;
+            follow_oracle(&mut system, &tree, |system, _| most = most.max(system.memory_cost()));
+            if most > max_memory {
+                self.too_deep += 1;
+                continue;
+            }
+            self.words.extend_from_slice(sentence);
+            self.ends.push(self.words.len());
+        }
     }
 
     /// Whether every sentence has one word that depends on the root.
