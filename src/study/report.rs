@@ -11,14 +11,19 @@ use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
 
 /// Figures that the page shows where variants have them, with their names for people. All others are in `study.tsv`.
-const SHOWN: [(&str, &str); 16] = [
+const SHOWN: [(&str, &str); 21] = [
     ("perplexity", "test perplexity"),
+    ("directed_accuracy", "directed accuracy"),
+    ("directed_accuracy_sd", "its standard deviation"),
+    ("undirected_accuracy", "undirected accuracy"),
+    ("next_word_accuracy", "head is the next word"),
+    ("free_energy", "lowest free energy"),
     ("uas", "UAS"),
     ("las", "LAS"),
     ("uas_nopunct", "UAS without punctuation"),
     ("las_nopunct", "LAS without punctuation"),
     ("tag_accuracy", "tags right, %"),
-    ("sentences_per_second", "sentences parsed per second"),
+    ("sentences_per_second", "sentences per second"),
     ("train_tokens_per_second", "words per second of training"),
     ("log_likelihood", "log-likelihood"),
     ("nodes", "nodes"),
