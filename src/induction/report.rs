@@ -131,7 +131,8 @@ fn row_of(winner: &Finished, plan: &Plan) -> Vec<String> {
     let (run, group) = (winner.group / plan.estimation.groups, winner.group % plan.estimation.groups);
     let figures = &winner.figures;
     let mut row = vec![(run + 1).to_string(), (group + 1).to_string(), (winner.restart + 1).to_string()];
-    row.extend([winner.iterations.to_string(), format!("{:.3}", winner.free_energy), format!("{:.3}", winner.heldout)]);
+    let heldout = if winner.heldout == 0.0 { "none".to_string() } else { format!("{:.3}", winner.heldout) };
+    row.extend([winner.iterations.to_string(), format!("{:.3}", winner.free_energy), heldout]);
     let accuracies = [figures.directed_accuracy(), figures.undirected_accuracy(), figures.minimum_risk_accuracy()];
     row.extend(accuracies.map(|value| format!("{value:.2}")));
     row
