@@ -1,6 +1,5 @@
 //! `sawmill show`: what a model has learned.
 
-use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use crate::parser;
 use crate::parser::evaluate::Settings;
 use crate::parser::job::Tags;
 use crate::parser::model::ParserModel;
+use crate::topics::description::Description;
 use crate::topics::left_to_right::LeftToRight;
 use crate::topics::model::TopicModel;
 use crate::topics::ngram::counts::Form;
@@ -34,6 +34,9 @@ pub struct Show {
     /// How many words, phrases and contexts to show of each kind
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     words: usize,
+    /// As JSON (topic models)
+    #[arg(long, conflicts_with_all = ["sentence", "highlight"])]
+    json: bool,
     /// Show the parse of this sentence, blanks between words, and the derivations kept after each word (parsers)
     #[arg(long, value_name = "WORDS", conflicts_with = "highlight")]
     sentence: Option<String>,
@@ -60,13 +63,9 @@ impl Show {
         }
         match (kind.as_str(), &self.highlight) {
             (topics::model::KIND, None) => {
-                print(&describe_lda(&TopicModel::load(&self.model)?, self.words))?;
-                Ok(exit::DONE)
+                self.print(&Description::of_lda(&TopicModel::load(&self.model)?, self.words))
             }
-            (ngram::kept::KIND, None) => {
-                print(&describe(&TopicNgrams::new(Kept::load(&self.model)?), self.words))?;
-                Ok(exit::DONE)
-            }
+            (ngram::kept::KIND, None) => self.print(&describe(&TopicNgrams::new(Kept::load(&self.model)?), self.words)),
             (ngram::kept::KIND, Some(text)) => self.highlight(&TopicNgrams::new(Kept::load(&self.model)?), text),
             (parser::model::KIND, None) => self.parse(),
             (induction::model::KIND, None) => {
@@ -87,7 +86,18 @@ impl Show {
         }
     }
 
+    fn print(&self, description: &Description) -> Result<u8> {
+        print(&if self.json { description.to_json() } else { description.to_text() })?;
+        Ok(exit::DONE)
+    }
+
     fn parse(&self) -> Result<u8> {
+        if self.json {
+            return Err(Error::Usage(format!(
+                "{}: --json is for topic models; this is a parser",
+                self.model.display()
+            )));
+        }
         let Some(sentence) = &self.sentence else {
             let model = self.model.display();
             return Err(Error::Usage(format!("{model}: this is a parser; say what to parse, with --sentence \"...\"")));
@@ -133,16 +143,4 @@ impl Show {
         }
         Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
     }
-}
-
-/// The topics of LDA.
-fn describe_lda(model: &TopicModel, count: usize) -> String {
-    let mut text = format!("LDA: {} topics, {} words\n", model.topics(), model.vocabulary.len());
-    let strength: f64 = model.alpha.iter().sum();
-    for (topic, words) in model.distinctive_words(count).iter().enumerate() {
-        let words: Vec<&str> = words.iter().map(|&(word, _)| model.vocabulary.word(word)).collect();
-        let share = 100.0 * model.alpha[topic] / strength;
-        let _ = write!(text, "\ntopic {topic}, {share:.1} %\n  words: {}\n", words.join(", "));
-    }
-    text
 }

@@ -25,6 +25,7 @@ pub mod collection;
 pub mod counts;
 pub mod delta;
 pub mod dense;
+pub mod description;
 mod document_topics;
 pub mod documents;
 mod documents_report;

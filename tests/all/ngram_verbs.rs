@@ -178,6 +178,19 @@ fn topics_phrases_and_contexts_are_shown() {
         let topics = stdout.lines().filter(|line| line.starts_with("topic ")).count();
         assert_eq!(topics, 3 + usize::from(has_global), "{stdout}");
         assert_eq!(stdout.contains("contexts by lambda"), has_global, "{stdout}");
+        let (code, json, stderr) = run(sawmill().arg("show").arg(&out).args(["-n", "5", "--json"]));
+        assert_eq!(code, 0, "{stderr}");
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["topics"].as_array().unwrap().len(), topics, "{json}");
+        assert_eq!(json["topics"][0]["share"].is_null(), has_global, "{json}");
+        for topic in json["topics"].as_array().unwrap() {
+            let words: Vec<&str> =
+                topic["words"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+            assert!(
+                words.is_empty() || stdout.contains(&format!("words: {}\n", words.join(" | "))),
+                "{topic} {stdout}"
+            );
+        }
         // Each thing has a topic whose phrases are all of it; the global model of SWITCHING may take one of them.
         let first = if has_global { "topic 1" } else { "topic 0" };
         let phrases: Vec<&str> = stdout

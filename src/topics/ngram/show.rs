@@ -1,50 +1,40 @@
 //! What a topic n-gram model has learned, for people: the words and phrases of its topics, and which contexts are topical.
 
-use std::fmt::Write;
-
 use super::kept::Kept;
 use super::lookup::{Lookup, TopicNgrams};
 use crate::corpus::vocabulary::UNKNOWN;
 use crate::math::ln;
 use crate::restaurant::tree::NONE;
+use crate::topics::description::{Description, Range, Topic};
 use crate::topics::model::relevance;
 
 /// The ranges of lambda that the paper's Table 3 shows.
 const RANGES: [[f64; 2]; 3] = [[0.0, 0.1], [0.5, 0.6], [0.9, 1.0]];
 
 /// Everything, with so many words, phrases and contexts in a row.
-pub fn describe(model: &TopicNgrams, count: usize) -> String {
+pub fn describe(model: &TopicNgrams, count: usize) -> Description {
     let (kept, contexts) = (&model.kept, Contexts::new(model));
-    let mut text = format!(
-        "{}: {} topics, {} words, {} contexts\n",
-        kept.name(),
-        kept.alpha.len(),
-        kept.vocabulary.len(),
-        kept.tree.restaurants()
-    );
-    let (words, phrases) = (top_words(kept, count), top_phrases(&contexts, count));
     let first = usize::from(kept.form.has_global());
     let strength: f64 = kept.alpha.iter().sum();
-    for (topic, (words, phrases)) in words.iter().zip(&phrases).enumerate() {
-        let _ = match topic.checked_sub(first) {
-            None => write!(text, "\ntopic 0, the global one\n"),
-            Some(at) => write!(text, "\ntopic {topic}, {:.1} %\n", 100.0 * kept.alpha[at] / strength),
-        };
-        let words: Vec<String> = words.iter().map(|&word| model.word(word).to_string()).collect();
-        let _ = writeln!(text, "  words: {}\n  phrases: {}", row(&words), row(phrases));
+    let lists = top_words(kept, count).into_iter().zip(top_phrases(&contexts, count));
+    let topic = |(topic, (words, phrases)): (usize, (Vec<u32>, Vec<String>))| Topic {
+        topic,
+        share: topic.checked_sub(first).map(|at| kept.alpha[at] / strength),
+        words: words.into_iter().map(|word| model.word(word).to_string()).collect(),
+        phrases: Some(phrases),
+    };
+    let of_range = |([from, to], contexts): ([f64; 2], Vec<String>)| Range { from, to, contexts };
+    let by_lambda = match kept.form.has_global() {
+        true => RANGES.into_iter().zip(contexts.by_topicality(count)).map(of_range).collect(),
+        false => vec![],
+    };
+    Description {
+        model: kept.name(),
+        vocabulary: kept.vocabulary.len(),
+        contexts: Some(kept.tree.restaurants()),
+        topics: lists.enumerate().map(topic).collect(),
+        contexts_by_lambda: by_lambda,
     }
-    if kept.form.has_global() {
-        text += "\ncontexts by lambda, the probability that what follows is a topic's and not the global model's\n";
-        for ([from, to], contexts) in RANGES.iter().zip(contexts.by_topicality(count)) {
-            let _ = writeln!(text, "  {from:.1}-{to:.1}: {}", row(&contexts));
-        }
-    }
-    text
-}
-
-/// Items side by side. A comma may be one of them.
-fn row(items: &[String]) -> String {
-    if items.is_empty() { "none".to_string() } else { items.join(" | ") }
 }
 
 /// The words that set each topic off most, by its customers at the root: how many contexts it is a surprise in.
@@ -82,7 +72,7 @@ fn best<T>(mut scored: Vec<(f64, T)>, count: usize) -> Vec<T> {
 /// c_k(w | h) p(n | h) p(w | k, n, h) ln (share of k among the customers of w after h / share of k among all)
 /// ```
 ///
-/// Where the order is fixed, phrases are whole n-grams and p(n | h) is 1.
+/// Where the order is fixed, phrases are whole n-grams and p(n | h) is 1. Punctuation ends a phrase.
 fn top_phrases(contexts: &Contexts<'_>, count: usize) -> Vec<Vec<String>> {
     let kept = &contexts.model.kept;
     let mut totals = vec![0.0; kept.all_topics()];
@@ -94,10 +84,10 @@ fn top_phrases(contexts: &Contexts<'_>, count: usize) -> Vec<Vec<String>> {
     for depth in shortest..=kept.depth() {
         for context in kept.tree.level(depth) {
             contexts.history(context, &mut history);
-            if !history.iter().all(|&word| contexts.is_plain(word)) {
+            if !history.iter().all(|&word| contexts.is_in_phrases(word)) {
                 continue;
             }
-            for dish in kept.tree.dishes(context).filter(|&dish| contexts.is_plain(kept.tree.outcome(dish))) {
+            for dish in kept.tree.dishes(context).filter(|&dish| contexts.is_in_phrases(kept.tree.outcome(dish))) {
                 let (word, list) = (kept.tree.outcome(dish), kept.list(dish));
                 if list.iter().all(|seat| seat.1 < 2) {
                     continue; // once is no phrase
@@ -133,6 +123,11 @@ impl<'m> Contexts<'m> {
     /// Whether a symbol is a word, and a known one.
     fn is_plain(&self, symbol: u32) -> bool {
         symbol != UNKNOWN && symbol < self.model.symbols.end
+    }
+
+    /// The same, and no punctuation.
+    fn is_in_phrases(&self, symbol: u32) -> bool {
+        self.is_plain(symbol) && self.model.word(symbol).contains(char::is_alphanumeric)
     }
 
     /// The words of a context, nearest first.
