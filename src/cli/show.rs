@@ -61,6 +61,10 @@ impl Show {
             let model = self.model.display();
             return Err(Error::Usage(format!("{model}: --sentence is for parsers; this is a model of kind {kind}")));
         }
+        if self.json && ![topics::model::KIND, ngram::kept::KIND].contains(&kind.as_str()) {
+            let model = self.model.display();
+            return Err(Error::Usage(format!("{model}: --json is for topic models; this is a model of kind {kind}")));
+        }
         match (kind.as_str(), &self.highlight) {
             (topics::model::KIND, None) => {
                 self.print(&Description::of_lda(&TopicModel::load(&self.model)?, self.words))
@@ -92,12 +96,6 @@ impl Show {
     }
 
     fn parse(&self) -> Result<u8> {
-        if self.json {
-            return Err(Error::Usage(format!(
-                "{}: --json is for topic models; this is a parser",
-                self.model.display()
-            )));
-        }
         let Some(sentence) = &self.sentence else {
             let model = self.model.display();
             return Err(Error::Usage(format!("{model}: this is a parser; say what to parse, with --sentence \"...\"")));

@@ -260,6 +260,7 @@ fn models_of_other_kinds_are_refused_by_name() {
         3,
         "of kind hpylm; show is for models of kind lda, topic-ngrams and parser",
     );
+    refused(sawmill().arg("show").arg(&lm).arg("--json"), 2, "--json is for topic models");
     refused(sawmill().arg("show").arg(&lda).arg("--highlight").arg("x"), 2, "--highlight is for SWITCHING");
     for (model, kind) in [(&lm, "hpylm"), (&lda, "lda")] {
         let words = format!("--stream is for topic n-gram models; this is a model of kind {kind}");
