@@ -89,7 +89,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> io::Result<T> {
     if xxh3_64(body) != checksum {
         return Err(bad("the checksum does not match: the file is damaged or cut off".to_string()));
     }
-    decode(body)
+    decode(body).map_err(|e| bad(format!("another version of sawmill has written this model: train it again ({e})")))
 }
 
 #[cfg(test)]
@@ -104,5 +104,7 @@ mod tests {
         assert!(refused(&bytes, "hpylm").contains("of kind lda, not hpylm"));
         assert!(refused(&bytes[..bytes.len() - 1], "lda").contains("damaged or cut off"));
         assert!(refused(b"hello", "lda").contains("not a model of sawmill"));
+        let other = to_bytes("lda", &7u8).unwrap();
+        assert!(refused(&other, "lda").contains("another version"));
     }
 }

@@ -105,6 +105,40 @@ fn threads_and_processes_draw_the_same_derivations() {
     give_the_same_parser("tag_context = [['s1.t', 's1.w'], ['p1.t', 's2.t']]\noracle = 'sampled'");
 }
 
+const LEFT_CORNER: &str =
+    "system = 'left-corner'\ntransition_context = ['s1.t', 'up(s1).t', 'lc1(s1).t', 'up(s2).t', 'lc1(s2).t']
+tag_context = ['b.l', 'up(s1).t', 'lc1(s1).t', 'p1.t']\nword_context = ['b.t', 'b.l']";
+
+#[test]
+fn threads_and_processes_give_the_same_left_corner_parser() {
+    give_the_same_parser(LEFT_CORNER);
+}
+
+#[test]
+fn left_corner_keeps_to_its_bound_of_memory() {
+    let folder = folder();
+    let job = job(folder.path(), &format!("[model]\n{LEFT_CORNER}\nmax_memory = 2\n[sampler]\nsweeps = 5\n"));
+    let out = folder.path().join("out");
+    let (code, stderr) = start(&job, &out, &[]).end();
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("that need more memory than 2 left out"), "{stderr}");
+    let (_, shown, _) =
+        run(sawmill().arg("show").arg(&out).args(["--sentence", "the n1 of the n2 v3s a n4 with this n5 ."]));
+    assert!(["1", "2"].iter().any(|most| shown.contains(&format!("at most {most} items on the stack"))), "{shown}");
+    let sentences = sawmill().arg("generate").arg(&out).args(["-n", "20"]).output().expect("sentences");
+    assert!(sentences.status.success(), "{}", String::from_utf8_lossy(&sentences.stderr));
+    for (settings, message) in [
+        ("[model]\nmax_memory = 2\n", "bounds the stack of left-corner"),
+        ("[model]\nsystem = 'left-corner'\noracle = 'sampled'\n", "one derivation for each tree"),
+        ("[model]\nsystem = 'arc-swift'\n", "left-corner"),
+    ] {
+        let job = self::job(folder.path(), settings);
+        let (code, stderr) = start(&job, &out, &[]).end();
+        assert_eq!(code, 2, "{settings}");
+        assert!(stderr.contains(message), "{stderr}");
+    }
+}
+
 fn give_the_same_parser(settings: &str) {
     let folder = folder();
     let job = job(folder.path(), &format!("[model]\n{settings}\n{SHORT}"));
