@@ -19,6 +19,7 @@
 //! parser/      the parser job: generative dependency parsing over the transition systems, and what is done with a parser
 //! chart/       charts of split-head dependency grammars: sums over all trees, the best tree, bounded memory
 //! induction/   the induction job: dependency grammars from tagged sentences: DMV, EVG, L-EVG
+//! adaptor/     the adaptor job: adaptor grammars and Bayesian PCFGs: grammar files, charts, cached trees
 //! study/       the study job: other jobs in several variants, side by side
 //! math/        lanes, draws and special functions that give the same bits on every processor
 //! report/      tables, figures, one self-contained page
@@ -36,8 +37,8 @@
 //!   draw or a file.
 //! - Floats are added up in shard order, and computed in an order that no processor changes ([`math`]).
 //!
-//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs`, `ngram_job.rs`, `parser_job.rs`, `induction_job.rs` and `study_job.rs`
-//! hold every job to it, byte for byte.
+//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs`, `ngram_job.rs`, `parser_job.rs`, `induction_job.rs`, `adaptor_job.rs` and
+//! `study_job.rs` hold every job to it, byte for byte.
 //!
 //! # Crashes
 //!
@@ -59,6 +60,7 @@ macro_rules! say {
     }};
 }
 
+pub mod adaptor;
 pub mod chart;
 pub mod cli;
 pub mod cluster;

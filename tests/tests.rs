@@ -1,6 +1,7 @@
 //! The one integration-test binary: what a user sees, dataflows against plain sequential twins, oracles against exact
 //! answers.
 //!
+//! - `adaptor_job`: adaptor grammars: the law, killed and resumed, segmentation, parses, bad input
 //! - `oracles`: transition systems on all small trees, random trees and the real treebanks
 //! - `reader`: CoNLL-X and CoNLL-U, whole and cut into pieces; rules and their addresses
 //! - `law`: the cluster never shows in the result: threads, processes, a sequential twin
@@ -26,6 +27,8 @@
 #[path = "all/support.rs"]
 mod support;
 
+#[path = "all/adaptor_job.rs"]
+mod adaptor_job;
 #[path = "all/bad_input.rs"]
 mod bad_input;
 #[path = "all/induction_job.rs"]

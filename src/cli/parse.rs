@@ -1,11 +1,15 @@
-//! `sawmill parse`: tags and trees of sentences.
+//! `sawmill parse`: tags and trees of sentences, or parses of strings by an adaptor grammar.
 
+use std::cell::RefCell;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::corpus::diagnostic::{Diagnostic, Problem};
+use crate::adaptor;
+use crate::adaptor::model::AdaptorModel;
+use crate::adaptor::tree::Style;
+use crate::corpus::diagnostic::{Diagnostic, Problem, Rule};
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result, exit};
 use crate::induction;
@@ -19,9 +23,9 @@ use crate::parser::text::{Format, Source, parse_file};
 
 #[derive(Args)]
 pub struct Parse {
-    /// A parser or an induced grammar, or the run folder that has it
+    /// A parser, an induced or an adaptor grammar, or the run folder that has it
     model: PathBuf,
-    /// CoNLL-U, or plain text with a sentence per line; also gz, xz or zst; - for standard input
+    /// CoNLL-U, or plain text with a sentence per line; for adaptor grammars, strings as in training; also gz, xz or zst; - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How sentences stand in the files
@@ -45,6 +49,9 @@ pub struct Parse {
     /// Which tree to choose, with an induced grammar
     #[arg(long, value_enum, help_heading = "Induced grammars", value_name = "HOW")]
     choose: Option<Choice>,
+    /// How parses of an adaptor grammar are written
+    #[arg(long, value_enum, default_value = "skeletal", conflicts_with_all = ["tags", "particles", "search", "best"])]
+    tree: Style,
     /// Threads [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     workers: Option<u64>,
@@ -54,6 +61,7 @@ impl Parse {
     pub fn run(&self) -> Result<u8> {
         match model_file::kind(&self.model)?.as_str() {
             induction::model::KIND => self.run_grammar(),
+            adaptor::model::KIND => self.derive(),
             _ => self.run_parser(),
         }
     }
@@ -127,5 +135,32 @@ impl Parse {
             Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(Error::Usage(format!("cannot write to stdout: {e}"))),
             _ => Ok(if skipped == 0 { exit::DONE } else { exit::SKIPPED }),
         }
+    }
+
+    /// Parses strings by an adaptor grammar, a line for each: lines go with those of the file.
+    fn derive(&self) -> Result<u8> {
+        if self.choose.is_some() {
+            return Err(self.refused("--choose is for induced grammars; this is an adaptor grammar"));
+        }
+        let model = RefCell::new(AdaptorModel::load(&self.model)?);
+        self.each_file(self.format, |source, out, report| {
+            let model = &mut *model.borrow_mut();
+            let mut reading = model.kept.reading.clone();
+            if self.latin_1 {
+                reading.encoding = Encoding::Latin1;
+            }
+            let strings = reading.read(&[source.path.to_path_buf()]).map_err(io::Error::other)?;
+            let mut skipped = strings.problems.len() as u64;
+            strings.problems.into_iter().for_each(|diagnostic| report(diagnostic.problem));
+            for text in &strings.texts {
+                let parse = model.parse(&text.symbols, self.tree).unwrap_or_else(|message| {
+                    skipped += 1;
+                    report(Problem { line: text.line, rule: Rule::NotDerived, sentence: String::new(), message });
+                    String::new()
+                });
+                writeln!(out, "{parse}")?;
+            }
+            Ok(skipped)
+        })
     }
 }

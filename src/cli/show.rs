@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::print;
+use crate::adaptor;
+use crate::adaptor::model::AdaptorModel;
 use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::documents::{Format, RawDocument, read_documents};
 use crate::corpus::text::Encoding;
@@ -31,7 +33,7 @@ use crate::topics::{self, ngram};
 pub struct Show {
     /// A model, or the run folder that has it
     model: PathBuf,
-    /// How many words, phrases and contexts to show of each kind
+    /// How many words, phrases, contexts, cached strings and rules to show of each kind
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     words: usize,
     /// As JSON (topic models)
@@ -76,15 +78,20 @@ impl Show {
                 print(&induction::show::describe(&induction::model::Kept::load(&self.model)?, self.words))?;
                 Ok(exit::DONE)
             }
+            (adaptor::model::KIND, None) => {
+                print(&adaptor::show::describe(&AdaptorModel::load(&self.model)?, self.words))?;
+                Ok(exit::DONE)
+            }
             (topics::model::KIND, Some(_)) => Err(self.not_switching("LDA")),
             (other, _) => Err(Error::input(
                 &self.model,
                 format!(
-                    "this is a model of kind {other}; show is for models of kind {}, {}, {} and {}",
+                    "this is a model of kind {other}; show is for models of kind {}, {}, {}, {} and {}",
                     topics::model::KIND,
                     ngram::kept::KIND,
                     parser::model::KIND,
-                    induction::model::KIND
+                    induction::model::KIND,
+                    adaptor::model::KIND
                 ),
             )),
         }

@@ -26,6 +26,7 @@ pub enum Rule {
     BadHeader,
     OutsideDocument,
     BadField,
+    NotDerived,
 }
 
 impl Rule {
@@ -48,6 +49,7 @@ impl Rule {
             Rule::BadHeader => "bad-header",
             Rule::OutsideDocument => "outside-document",
             Rule::BadField => "bad-field",
+            Rule::NotDerived => "not-derived",
         }
     }
 

@@ -16,6 +16,7 @@ pub mod model_file;
 pub mod session;
 pub mod training;
 
+use crate::adaptor::{self, job::AdaptorJob};
 use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
 use crate::induction::{self, job::InductionJob};
@@ -35,11 +36,12 @@ pub enum Job {
     Lm(Box<LmJob>),
     Parser(Box<ParserJob>),
     Induction(Box<InductionJob>),
+    Adaptor(Box<AdaptorJob>),
     Study(Box<StudyJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "induction", "study"];
+const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "induction", "adaptor", "study"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -52,6 +54,9 @@ impl Job {
             Some("parser") => Ok(Job::Parser(Box::new(document.read_job::<ParserJob>()?.with_whole_paths(document)))),
             Some("induction") => {
                 Ok(Job::Induction(Box::new(document.read_job::<InductionJob>()?.with_whole_paths(document))))
+            }
+            Some("adaptor") => {
+                Ok(Job::Adaptor(Box::new(document.read_job::<AdaptorJob>()?.with_whole_paths(document))))
             }
             Some("study") => Ok(Job::Study(Box::new(document.read_job::<StudyJob>()?.with_whole_base(document)?))),
             Some(other) => match file::nearest(other, KINDS) {
@@ -70,6 +75,7 @@ impl Job {
             Job::Lm(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Parser(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Induction(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Adaptor(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Study(job) => Header { kind: &job.kind, seed: None, shards: None, out: &job.out },
         }
     }
@@ -82,6 +88,7 @@ impl Job {
             Job::Lm(job) => Ok(Plan::Lm(Box::new(job.plan(document)?))),
             Job::Parser(job) => Ok(Plan::Parser(Box::new(job.plan(document)?))),
             Job::Induction(job) => Ok(Plan::Induction(Box::new(job.plan(document)?))),
+            Job::Adaptor(job) => Ok(Plan::Adaptor(Box::new(job.plan(document)?))),
             Job::Study(job) => Ok(Plan::Study(Box::new(job.plan(document)?))),
         }
     }
@@ -94,6 +101,7 @@ impl Job {
             Job::Lm(job) => toml::to_string_pretty(job),
             Job::Parser(job) => toml::to_string_pretty(job),
             Job::Induction(job) => toml::to_string_pretty(job),
+            Job::Adaptor(job) => toml::to_string_pretty(job),
             Job::Study(job) => toml::to_string_pretty(job),
         };
         text.expect("every job can be written as TOML")
@@ -123,6 +131,7 @@ pub enum Plan {
     Lm(Box<lm::job::Plan>),
     Parser(Box<parser::job::Plan>),
     Induction(Box<induction::job::Plan>),
+    Adaptor(Box<adaptor::job::Plan>),
     Study(Box<study::job::Plan>),
 }
 
@@ -135,6 +144,7 @@ impl Plan {
             Plan::Lm(plan) => plan.describe(cluster),
             Plan::Parser(plan) => plan.describe(cluster),
             Plan::Induction(plan) => plan.describe(cluster),
+            Plan::Adaptor(plan) => plan.describe(cluster),
             Plan::Study(plan) => plan.describe(cluster),
         }
     }
@@ -147,6 +157,7 @@ impl Plan {
             Plan::Lm(plan) => lm::run::run(plan, session),
             Plan::Parser(plan) => parser::run::run(plan, session),
             Plan::Induction(plan) => induction::run::run(plan, session),
+            Plan::Adaptor(plan) => adaptor::run::run(plan, session),
             Plan::Study(plan) => study::run::run(plan, session),
         }
     }

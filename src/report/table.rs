@@ -30,6 +30,15 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Tab-separated, with a header. Tabs and line ends in cells become spaces.
     pub fn to_tsv(&self) -> String {
         let header: Vec<&str> = self.columns.iter().map(|(name, _)| name.as_str()).collect();

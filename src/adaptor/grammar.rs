@@ -1,0 +1,125 @@
+//! A context-free grammar with Dirichlet weights and adapted nonterminals, as numbers.
+//!
+//! Nonterminals are numbered from 0, terminals after them. Rules have no empty right-hand sides and nonterminals no unary
+//! cycles, so every string has finitely many derivations ([`super::cycles`]).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A nonterminal or terminal.
+pub type Symbol = u32;
+
+/// None of the numbers that something has.
+pub const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    pub parent: Symbol,
+    pub children: Vec<Symbol>,
+    /// The Dirichlet parameter.
+    pub weight: f64,
+    /// Children that are nonterminals.
+    pub arity: u32,
+}
+
+/// Discount a and strength b of a Pitman-Yor adaptor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Adaptor {
+    pub a: f64,
+    pub b: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grammar {
+    /// Of nonterminals, then of terminals.
+    pub names: Vec<String>,
+    /// How many nonterminals there are.
+    pub nonterminals: u32,
+    pub start: Symbol,
+    pub rules: Vec<Rule>,
+    /// Rules by nonterminal, in the order of the file.
+    pub rules_of: Vec<Vec<u32>>,
+    /// Those of them that are not for one word alone.
+    pub inner_of: Vec<Vec<u32>>,
+    /// The sum of the weights of all.
+    pub weight_of: Vec<f64>,
+    /// By nonterminal: the parameters that adaptors start with; none where it is not adapted.
+    pub adaptors: Vec<Option<Adaptor>>,
+    /// By terminal: the rules that have it alone on their right.
+    pub lexical: Vec<Vec<u32>>,
+    /// By symbol: the rules that are looked at when it is found in a string: of a rule's children, that which stands in the
+    /// fewest rules is responsible. So a string of one document never meets the rules of the others.
+    pub watched: Vec<Vec<u32>>,
+}
+
+impl Grammar {
+    /// The grammar of these rules: (parent, children, weight), which name symbols as `names` does.
+    pub fn new(
+        names: Vec<String>,
+        nonterminals: u32,
+        start: Symbol,
+        rules: Vec<(Symbol, Vec<Symbol>, f64)>,
+        adaptors: Vec<Option<Adaptor>>,
+    ) -> Grammar {
+        let mut grammar = Grammar { nonterminals, start, adaptors, ..Grammar::default() };
+        grammar.rules_of = vec![vec![]; nonterminals as usize];
+        grammar.inner_of = vec![vec![]; nonterminals as usize];
+        grammar.weight_of = vec![0.0; nonterminals as usize];
+        grammar.lexical = vec![vec![]; names.len() - nonterminals as usize];
+        grammar.watched = vec![vec![]; names.len()];
+        let mut uses = vec![0u32; names.len()];
+        for (number, (parent, children, weight)) in (0..).zip(rules) {
+            let arity = children.iter().filter(|&&child| child < nonterminals).count() as u32;
+            grammar.rules_of[parent as usize].push(number);
+            grammar.weight_of[parent as usize] += weight;
+            match children[..] {
+                [child] if child >= nonterminals => grammar.lexical[(child - nonterminals) as usize].push(number),
+                _ => grammar.inner_of[parent as usize].push(number),
+            }
+            children.iter().for_each(|&child| uses[child as usize] += 1);
+            grammar.rules.push(Rule { parent, children, weight, arity });
+        }
+        for (number, rule) in (0..).zip(&grammar.rules) {
+            let rarest = rule.children.iter().min_by_key(|&&child| uses[child as usize]).expect("a child");
+            grammar.watched[*rarest as usize].push(number);
+        }
+        grammar.names = names;
+        grammar
+    }
+
+    pub fn is_terminal(&self, symbol: Symbol) -> bool {
+        symbol >= self.nonterminals
+    }
+
+    pub fn name(&self, symbol: Symbol) -> &str {
+        &self.names[symbol as usize]
+    }
+
+    /// The terminals by name.
+    pub fn terminals(&self) -> BTreeMap<&str, Symbol> {
+        let first = self.nonterminals as usize;
+        self.names[first..].iter().map(String::as_str).zip(self.nonterminals..).collect()
+    }
+
+    /// The nonterminal of this name.
+    pub fn nonterminal(&self, name: &str) -> Option<Symbol> {
+        (0..self.nonterminals).find(|&symbol| self.name(symbol) == name)
+    }
+
+    pub fn is_adapted(&self, symbol: Symbol) -> bool {
+        self.adaptors.get(symbol as usize).is_some_and(Option::is_some)
+    }
+
+    /// The adapted nonterminals.
+    pub fn adapted(&self) -> impl Iterator<Item = Symbol> + '_ {
+        (0..self.nonterminals).filter(|&symbol| self.is_adapted(symbol))
+    }
+
+    /// A rule, for people.
+    pub fn show_rule(&self, rule: u32) -> String {
+        let rule = &self.rules[rule as usize];
+        let children: Vec<&str> = rule.children.iter().map(|&child| self.name(child)).collect();
+        format!("{} --> {}", self.name(rule.parent), children.join(" "))
+    }
+}
