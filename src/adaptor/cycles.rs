@@ -10,14 +10,14 @@ use super::grammar::{Grammar, Symbol};
 pub fn find(grammar: &Grammar) -> Option<String> {
     let is_nonterminal = |symbol: &Symbol| !grammar.is_terminal(*symbol);
     let unary = |symbol: Symbol| {
-        let rules = grammar.rules_of[symbol as usize].iter().map(|&rule| &grammar.rules[rule as usize].children);
+        let rules = grammar.inner_of[symbol as usize].iter().map(|&rule| &grammar.rules[rule as usize].children);
         rules.filter(|children| children.len() == 1).map(|children| children[0]).filter(is_nonterminal)
     };
     if let Some(cycle) = (0..grammar.nonterminals).find_map(|symbol| path_back(grammar, symbol, &unary)) {
         return Some(format!("unary cycle: {cycle}"));
     }
     let first = |symbol: Symbol| {
-        let rules = grammar.rules_of[symbol as usize].iter().map(|&rule| &grammar.rules[rule as usize].children);
+        let rules = grammar.inner_of[symbol as usize].iter().map(|&rule| &grammar.rules[rule as usize].children);
         rules.map(|children| children[0]).filter(is_nonterminal)
     };
     let cycle = grammar.adapted().find_map(|symbol| path_back(grammar, symbol, &first))?;

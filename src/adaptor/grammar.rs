@@ -48,9 +48,11 @@ pub struct Grammar {
     pub adaptors: Vec<Option<Adaptor>>,
     /// By terminal: the rules that have it alone on their right.
     pub lexical: Vec<Vec<u32>>,
-    /// By symbol: the rules that are looked at when it is found in a string: of a rule's children, that which stands in the
-    /// fewest rules is responsible. So a string of one document never meets the rules of the others.
+    /// By symbol: the rules of `inner_of` that are looked at when it is found in a string: of a rule's children, that which
+    /// stands in the fewest rules is responsible.
     pub watched: Vec<Vec<u32>>,
+    /// By terminal: whether it stands in such a rule.
+    pub is_inner: Vec<bool>,
 }
 
 impl Grammar {
@@ -75,15 +77,19 @@ impl Grammar {
             grammar.weight_of[parent as usize] += weight;
             match children[..] {
                 [child] if child >= nonterminals => grammar.lexical[(child - nonterminals) as usize].push(number),
-                _ => grammar.inner_of[parent as usize].push(number),
+                _ => {
+                    grammar.inner_of[parent as usize].push(number);
+                    children.iter().for_each(|&child| uses[child as usize] += 1);
+                }
             }
-            children.iter().for_each(|&child| uses[child as usize] += 1);
             grammar.rules.push(Rule { parent, children, weight, arity });
         }
-        for (number, rule) in (0..).zip(&grammar.rules) {
+        for &number in grammar.inner_of.iter().flatten() {
+            let rule = &grammar.rules[number as usize];
             let rarest = rule.children.iter().min_by_key(|&&child| uses[child as usize]).expect("a child");
             grammar.watched[*rarest as usize].push(number);
         }
+        grammar.is_inner = uses[nonterminals as usize..].iter().map(|&uses| uses > 0).collect();
         grammar.names = names;
         grammar
     }

@@ -55,16 +55,31 @@ pub struct View {
 pub struct Views {
     pub all: Vec<View>,
     known: HashMap<(Symbol, Vec<Symbol>), u32>,
+    /// By what the words of a string can be; none where the start symbol cannot be made of it.
+    strings: HashMap<Vec<Symbol>, Option<u32>>,
 }
 
 impl Views {
     /// The view of strings of these symbols; none where the start symbol cannot be made of them.
     pub fn of_string(&mut self, grammar: &Grammar, string: &[Symbol]) -> Option<u32> {
-        let active = active(grammar, string);
-        if !active.contains(&grammar.start) {
-            return None;
+        let mut seeds: Vec<Symbol> = vec![];
+        for &word in string {
+            let terminal = (word - grammar.nonterminals) as usize;
+            seeds.extend(grammar.lexical[terminal].iter().map(|&rule| grammar.rules[rule as usize].parent));
+            seeds.extend(grammar.is_inner[terminal].then_some(word));
         }
-        Some(self.get(grammar, grammar.start, reachable(grammar, grammar.start, &active)))
+        seeds.sort_unstable();
+        seeds.dedup();
+        // Strings of a document are alike in this, so that the rules of others are met once for each document.
+        if let Some(&known) = self.strings.get(&seeds) {
+            return known;
+        }
+        let active = active(grammar, &seeds);
+        let view = active
+            .contains(&grammar.start)
+            .then(|| self.get(grammar, grammar.start, reachable(grammar, grammar.start, &active)));
+        self.strings.insert(seeds, view);
+        view
     }
 
     /// The view of all that `root` can be expanded to.
@@ -84,10 +99,10 @@ impl Views {
     }
 }
 
-/// The nonterminals that can be made of some of these terminals. A rule is looked at when the child that watches it is
+/// The symbols that can be made of some of these. A rule is looked at when the child that watches it is
 /// found, and again where others were missing then.
-fn active(grammar: &Grammar, string: &[Symbol]) -> BTreeSet<Symbol> {
-    let mut found: BTreeSet<Symbol> = string.iter().copied().collect();
+fn active(grammar: &Grammar, seeds: &[Symbol]) -> BTreeSet<Symbol> {
+    let mut found: BTreeSet<Symbol> = seeds.iter().copied().collect();
     let mut open: Vec<Symbol> = found.iter().copied().collect();
     let mut waiting: Vec<u32> = vec![];
     loop {
