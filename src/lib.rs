@@ -17,6 +17,7 @@
 //! lm/          the lm job: hierarchical Pitman-Yor language models, and what is done with one: scoring, ARPA, generation
 //! topics/      the topics job: LDA, and topic n-gram models (topics/ngram)
 //! parser/      the parser job: generative dependency parsing over the transition systems, and what is done with a parser
+//! semisupervised/  the semisupervised job: a parser that learns words from text without trees; beside it, an n-gram model
 //! chart/       charts of split-head dependency grammars: sums over all trees, the best tree, bounded memory
 //! induction/   the induction job: dependency grammars from tagged sentences: DMV, EVG, L-EVG
 //! adaptor/     the adaptor job: adaptor grammars and Bayesian PCFGs: grammar files, charts, cached trees
@@ -75,6 +76,7 @@ pub mod parser;
 pub mod progress;
 pub mod report;
 pub mod restaurant;
+pub mod semisupervised;
 pub mod study;
 pub mod topics;
 pub mod transition;

@@ -60,6 +60,11 @@ impl Checkpoints {
         Checkpoints { folder, fingerprint }
     }
 
+    /// Those of a stage of the job, which has its own.
+    pub fn of_stage(&self, name: &str) -> Checkpoints {
+        Checkpoints { folder: self.folder.join(name), fingerprint: self.fingerprint }
+    }
+
     fn sweep_folder(&self, sweep: u64) -> PathBuf {
         self.folder.join(format!("sweep-{sweep:08}"))
     }

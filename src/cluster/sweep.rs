@@ -146,6 +146,13 @@ pub struct Control {
     pub heartbeat: Arc<Heartbeat>,
 }
 
+impl Control {
+    /// The same for a stage of a job, which has checkpoints of its own.
+    pub fn of_stage(&self, name: &str) -> Control {
+        Control { checkpoints: self.checkpoints.of_stage(name), ..self.clone() }
+    }
+}
+
 /// What is known after a synchronisation.
 #[derive(Clone, Debug, Default)]
 pub struct Round {

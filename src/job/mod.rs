@@ -23,6 +23,7 @@ use crate::induction::{self, job::InductionJob};
 use crate::lm::{self, job::LmJob};
 use crate::oracle::{self, job::OracleJob};
 use crate::parser::{self, job::ParserJob};
+use crate::semisupervised::{self, job::SemisupervisedJob};
 use crate::study::{self, job::StudyJob};
 use crate::topics::{self, job::TopicsJob};
 use file::Document;
@@ -35,13 +36,14 @@ pub enum Job {
     Topics(Box<TopicsJob>),
     Lm(Box<LmJob>),
     Parser(Box<ParserJob>),
+    Semisupervised(Box<SemisupervisedJob>),
     Induction(Box<InductionJob>),
     Adaptor(Box<AdaptorJob>),
     Study(Box<StudyJob>),
 }
 
 /// The kinds that a job file can name.
-const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "induction", "adaptor", "study"];
+const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "semisupervised", "induction", "adaptor", "study"];
 
 impl Job {
     /// Reads the job that `document` describes.
@@ -57,6 +59,10 @@ impl Job {
             }
             Some("adaptor") => {
                 Ok(Job::Adaptor(Box::new(document.read_job::<AdaptorJob>()?.with_whole_paths(document))))
+            }
+            Some("semisupervised") => {
+                let job = document.read_job::<SemisupervisedJob>()?.with_whole_paths(document);
+                Ok(Job::Semisupervised(Box::new(job)))
             }
             Some("study") => Ok(Job::Study(Box::new(document.read_job::<StudyJob>()?.with_whole_base(document)?))),
             Some(other) => match file::nearest(other, KINDS) {
@@ -74,6 +80,7 @@ impl Job {
             Job::Topics(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Lm(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Parser(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
+            Job::Semisupervised(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Induction(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Adaptor(job) => Header::new(&job.kind, job.seed, job.shards, &job.out),
             Job::Study(job) => Header { kind: &job.kind, seed: None, shards: None, out: &job.out },
@@ -87,6 +94,7 @@ impl Job {
             Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),
             Job::Lm(job) => Ok(Plan::Lm(Box::new(job.plan(document)?))),
             Job::Parser(job) => Ok(Plan::Parser(Box::new(job.plan(document)?))),
+            Job::Semisupervised(job) => Ok(Plan::Semisupervised(Box::new(job.plan(document)?))),
             Job::Induction(job) => Ok(Plan::Induction(Box::new(job.plan(document)?))),
             Job::Adaptor(job) => Ok(Plan::Adaptor(Box::new(job.plan(document)?))),
             Job::Study(job) => Ok(Plan::Study(Box::new(job.plan(document)?))),
@@ -100,6 +108,7 @@ impl Job {
             Job::Topics(job) => toml::to_string_pretty(job),
             Job::Lm(job) => toml::to_string_pretty(job),
             Job::Parser(job) => toml::to_string_pretty(job),
+            Job::Semisupervised(job) => toml::to_string_pretty(job),
             Job::Induction(job) => toml::to_string_pretty(job),
             Job::Adaptor(job) => toml::to_string_pretty(job),
             Job::Study(job) => toml::to_string_pretty(job),
@@ -130,6 +139,7 @@ pub enum Plan {
     Topics(Box<topics::job::Plan>),
     Lm(Box<lm::job::Plan>),
     Parser(Box<parser::job::Plan>),
+    Semisupervised(Box<semisupervised::job::Plan>),
     Induction(Box<induction::job::Plan>),
     Adaptor(Box<adaptor::job::Plan>),
     Study(Box<study::job::Plan>),
@@ -143,6 +153,7 @@ impl Plan {
             Plan::Topics(plan) => plan.describe(cluster),
             Plan::Lm(plan) => plan.describe(cluster),
             Plan::Parser(plan) => plan.describe(cluster),
+            Plan::Semisupervised(plan) => plan.describe(cluster),
             Plan::Induction(plan) => plan.describe(cluster),
             Plan::Adaptor(plan) => plan.describe(cluster),
             Plan::Study(plan) => plan.describe(cluster),
@@ -156,6 +167,7 @@ impl Plan {
             Plan::Topics(plan) => topics::run::run(plan, session),
             Plan::Lm(plan) => lm::run::run(plan, session),
             Plan::Parser(plan) => parser::run::run(plan, session),
+            Plan::Semisupervised(plan) => semisupervised::run::run(plan, session),
             Plan::Induction(plan) => induction::run::run(plan, session),
             Plan::Adaptor(plan) => adaptor::run::run(plan, session),
             Plan::Study(plan) => study::run::run(plan, session),

@@ -3,6 +3,9 @@
 //! A word is known where it occurs `min_count` times in training. A form that is not known is taken in lower case; where
 //! that is not known either, it is the class of its surface ([`super::surface`]), in training as later: so the model
 //! learns from rare words how unknown ones behave.
+//!
+//! Text without trees can teach more words ([`Lexicon::with_raw_words`]). Only the distribution of words knows them; to
+//! transitions and tags, which trees alone have taught, each is what it was before.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +13,10 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::action::{Actions, System};
+use super::element::{Attribute, Element};
 use super::job::Part;
 use super::surface::Surface;
-use super::treebank::Treebank;
+use super::treebank::{Treebank, Word};
 use crate::corpus::vocabulary::{Occurrences, UNKNOWN, Vocabulary};
 
 /// What stands in the lists of tags for the dummy root.
@@ -24,6 +28,15 @@ pub struct Lexicon {
     surface: Surface,
     pub tags: Vec<String>,
     pub labels: Vec<String>,
+    raw: Option<RawWords>,
+}
+
+/// Words that are known from text without trees alone; their numbers are behind all others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct RawWords {
+    vocabulary: Vocabulary,
+    /// By word: the word or class that it was before.
+    taken_for: Vec<u32>,
 }
 
 impl Lexicon {
@@ -39,6 +52,7 @@ impl Lexicon {
             surface: Surface::default(),
             tags: treebank.tags.iter().map(str::to_string).collect(),
             labels: treebank.labels.iter().map(str::to_string).collect(),
+            raw: None,
         };
         if lexicon.labels.len() > usize::from(u16::MAX) {
             return Err(format!("{} labels are too many: is the DEPREL column right?", lexicon.labels.len()));
@@ -56,10 +70,26 @@ impl Lexicon {
         Ok(lexicon)
     }
 
+    /// The same lexicon with the words that occur at least `min_count` times in `counts`.
+    pub fn with_raw_words(&self, counts: &BTreeMap<String, u64>, min_count: u64) -> Result<Lexicon, String> {
+        let is_new = |form: &str| self.vocabulary.id(form) == UNKNOWN;
+        let new = counts.iter().filter(|(form, _)| is_new(form));
+        let occurrences = new.map(|(form, &training)| (form.as_str(), Occurrences { training, test: 0 }));
+        let vocabulary = Vocabulary::build(occurrences, min_count)?;
+        let taken_for = vocabulary.words().map(|form| self.word(form, false)).collect();
+        Ok(Lexicon { raw: Some(RawWords { vocabulary, taken_for }), ..self.clone() })
+    }
+
+    /// The number of a word that is known as it is.
+    fn exactly(&self, form: &str) -> Option<u32> {
+        let id = |vocabulary: &Vocabulary| Some(vocabulary.id(form)).filter(|id| *id != UNKNOWN);
+        let raw = || self.raw.as_ref().and_then(|raw| id(&raw.vocabulary));
+        id(&self.vocabulary).or_else(|| raw().map(|id| self.first_raw() - 1 + id))
+    }
+
     /// The number of a word that is known, in lower case if not as it is.
     fn known(&self, form: &str) -> Option<u32> {
-        let id = |form: &str| Some(self.vocabulary.id(form)).filter(|id| *id != UNKNOWN);
-        id(form).or_else(|| id(&form.to_lowercase()))
+        self.exactly(form).or_else(|| self.exactly(&form.to_lowercase()))
     }
 
     /// The number of a word, or of its class.
@@ -71,17 +101,48 @@ impl Lexicon {
 
     /// Whether a number is that of a class of unknown words.
     pub fn is_unknown(&self, word: u32) -> bool {
-        word == UNKNOWN || word as usize >= self.vocabulary.len()
+        word == UNKNOWN || (self.vocabulary.len() as u32..self.first_raw()).contains(&word)
+    }
+
+    /// The number of the first word that raw text alone has taught.
+    fn first_raw(&self) -> u32 {
+        (self.vocabulary.len() + self.surface.len()) as u32
+    }
+
+    /// What a word was before raw text taught it.
+    pub fn taken_for(&self, word: u32) -> u32 {
+        match (&self.raw, word.checked_sub(self.first_raw())) {
+            (Some(raw), Some(at)) => raw.taken_for.get(at as usize + 1).copied().unwrap_or(word),
+            _ => word,
+        }
+    }
+
+    /// Turns the words in a context of transitions or tags into what they were before raw text taught them.
+    #[inline]
+    pub fn coarsen(&self, elements: &[Element], values: &mut [u32]) {
+        if self.raw.is_none() {
+            return;
+        }
+        for (value, element) in values.iter_mut().zip(elements) {
+            if element.attribute == Attribute::Word && *value > self.first_raw() {
+                *value = self.taken_for(*value - 1) + 1;
+            }
+        }
     }
 
     /// How many words and classes there are.
     pub fn words(&self) -> u32 {
-        (self.vocabulary.len() + self.surface.len()) as u32
+        self.first_raw() + self.raw_words()
+    }
+
+    /// How many words raw text alone has taught.
+    pub fn raw_words(&self) -> u32 {
+        self.raw.as_ref().map_or(0, |raw| raw.vocabulary.len() as u32 - 1)
     }
 
     /// Words that are known.
     pub fn known_words(&self) -> usize {
-        self.vocabulary.len() - 1
+        self.vocabulary.len() - 1 + self.raw_words() as usize
     }
 
     /// Classes of unknown words.
@@ -91,10 +152,23 @@ impl Lexicon {
 
     /// The word of a number, or the name of the class.
     pub fn word_name(&self, word: u32) -> String {
+        if let (Some(raw), Some(at)) = (&self.raw, word.checked_sub(self.first_raw())) {
+            return raw.vocabulary.word(at + 1).to_string();
+        }
         match (word as usize).checked_sub(self.vocabulary.len()) {
             None => self.vocabulary.word(word).to_string(),
             Some(class) => self.surface.name(class as u32),
         }
+    }
+
+    /// The words of a sentence of a treebank, with their numbers.
+    pub fn sentence(&self, treebank: &Treebank, sentence: usize) -> Vec<Word> {
+        let words = treebank.sentence(sentence).iter().enumerate();
+        let word = |(place, word): (usize, &Word)| Word {
+            form: self.word(treebank.forms.name(word.form), place == 0),
+            ..*word
+        };
+        words.map(word).collect()
     }
 
     /// The tag of the dummy root, behind all others.

@@ -104,13 +104,17 @@ impl Mean {
         Mean(own.map(|((_, elements), kept)| (elements.clone(), Distribution::new(kept))).collect())
     }
 
+    /// `lexicon` is given where words that raw text has taught are not known.
     #[inline]
-    fn paths(&self, arena: &Configurations, top: u32, upcoming: Upcoming) -> Paths {
+    fn paths(&self, arena: &Configurations, top: u32, upcoming: Upcoming, lexicon: Option<&Lexicon>) -> Paths {
         let mut paths = [Path::EMPTY; MOST_CONTEXTS];
         for (path, (elements, distribution)) in paths.iter_mut().zip(&self.0) {
             let mut values = [0; DEEPEST];
             let values = &mut values[..elements.len()];
             arena.values(top, elements, upcoming, values);
+            if let Some(lexicon) = lexicon {
+                lexicon.coarsen(elements, values);
+            }
             *path = distribution.path(values);
         }
         paths
@@ -292,7 +296,7 @@ impl ParserModel {
     /// What can be done where there is a choice, by kind; impossible kinds have a share, too.
     #[inline]
     pub fn moves<'a>(&'a self, arena: &Configurations, top: u32, scratch: &'a mut Scratch) -> &'a [Move] {
-        let paths = self.transitions.paths(arena, top, Upcoming::default());
+        let paths = self.transitions.paths(arena, top, Upcoming::default(), Some(&self.kept.lexicon));
         let kinds = self.actions.kinds();
         if let Some(restaurant) = paths[0].deepest().filter(|_| !self.moves.is_empty()) {
             return &self.moves[restaurant * kinds..][..kinds];
@@ -314,7 +318,7 @@ impl ParserModel {
 
     /// p of every action by outcome, where there is a choice: 0 of those that are impossible.
     pub fn all_moves(&self, arena: &Configurations, top: u32, probabilities: &mut Vec<f64>) {
-        let paths = self.transitions.paths(arena, top, Upcoming::default());
+        let paths = self.transitions.paths(arena, top, Upcoming::default(), Some(&self.kept.lexicon));
         self.transitions.fill(&paths, &mut vec![], probabilities);
         let possible = self.possible(arena, top);
         for (kind, range) in self.actions.ranges().enumerate() {
@@ -329,7 +333,7 @@ impl ParserModel {
     /// Ready to ask for the tag of a word that `action` generates.
     #[inline]
     pub fn tagger(&self, arena: &Configurations, top: u32, action: Action) -> Tagger<'_> {
-        let paths = self.tags.paths(arena, top, Upcoming { tag: 0, action: action.value() });
+        let paths = self.tags.paths(arena, top, Upcoming { tag: 0, action: action.value() }, Some(&self.kept.lexicon));
         let root = |(path, roots): (&Path, &Vec<f64>)| path.deepest().map_or(0.0, |restaurant| roots[restaurant]);
         let root = paths.iter().zip(&self.roots).map(root).sum::<f64>() / self.roots.len() as f64;
         Tagger { model: self, paths, left: if self.can_end(arena, top, action) { 1.0 } else { 1.0 - root } }
@@ -341,12 +345,12 @@ impl ParserModel {
         if !self.kept.is_lexicalised {
             return 1.0;
         }
-        self.words.probability(&self.words.paths(arena, top, upcoming), word)
+        self.words.probability(&self.words.paths(arena, top, upcoming, None), word)
     }
 
     /// p of every word, given its tag.
     pub fn all_words(&self, arena: &Configurations, top: u32, upcoming: Upcoming, probabilities: &mut Vec<f64>) {
-        self.words.fill(&self.words.paths(arena, top, upcoming), &mut vec![], probabilities);
+        self.words.fill(&self.words.paths(arena, top, upcoming, None), &mut vec![], probabilities);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use timely::worker::Worker;
 
+use super::distribution::KeptHierarchy;
 use super::evaluate::{Settings, evaluate};
 use super::job::{OracleKind, Plan};
 use super::lexicon::Lexicon;
@@ -11,7 +12,7 @@ use super::sampled::Sampler;
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Treebank};
-use crate::cluster::sweep::{End, Round, train};
+use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
 use crate::job::manifest::InputRecord;
@@ -70,7 +71,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
 
-fn diagnostics(treebank: &Treebank) -> Vec<Diagnostic> {
+/// What is wrong with the sentences of a treebank.
+pub fn diagnostics(treebank: &Treebank) -> Vec<Diagnostic> {
     let diagnostic = |(path, problem): &(std::path::PathBuf, _)| {
         let path = path.display().to_string();
         Diagnostic { path, problem: Clone::clone(problem) }
@@ -78,53 +80,68 @@ fn diagnostics(treebank: &Treebank) -> Vec<Diagnostic> {
     treebank.problems.iter().map(diagnostic).collect()
 }
 
-/// What one worker does.
-fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
-    let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
+/// The trees to train on; there is one at least.
+pub fn read_trees(plan: &Plan) -> Result<Treebank> {
     let (column, is_kept) = (plan.model.tag_column, |number| !plan.is_held_out(number));
     let treebank = Treebank::read_some(&plan.train, plan.encoding, column, plan.non_projective, is_kept);
     let mut treebank = treebank.map_err(Error::Input)?;
     if plan.model.max_memory > 0 {
         treebank.leave_out_deeper(plan.model.max_memory);
     }
-    let problems = diagnostics(&treebank);
     if treebank.is_empty() {
-        let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
+        let reason = diagnostics(&treebank).first().map_or(String::new(), |problem| format!("\n{problem}"));
         return Err(Error::Input(format!("there is no tree to train on{reason}")));
     }
+    Ok(treebank)
+}
+
+/// Trains on trees; the first worker has what was learned.
+pub fn supervise(
+    worker: &mut Worker,
+    plan: &Plan,
+    treebank: &Treebank,
+    lexicon: &Lexicon,
+    control: &Control,
+    mut tell: impl FnMut(&Round),
+) -> Result<(End, Option<Vec<KeptHierarchy>>)> {
+    let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
+    let is_mine = |shard: u32| shard as usize % peers == index;
+    match plan.model.oracle {
+        OracleKind::Static => {
+            let is_lexicalised = plan.model.lexicalised;
+            let tokeniser = Tokeniser { lexicon, system: plan.model.system, contexts: &plan.contexts, is_lexicalised };
+            let tokens = tokeniser.tokens(treebank, plan.schedule.shards, is_mine, is_leader);
+            let trainer = Trainer::new(plan, lexicon, &tokens);
+            drop(tokens);
+            let (trainer, end) = train(worker, trainer, &plan.schedule, control, |_, round| tell(round))?;
+            Ok((end, is_leader.then(|| trainer.hierarchies(lexicon))))
+        }
+        OracleKind::Sampled => {
+            let sampler = Sampler::new(plan, lexicon, treebank, is_mine);
+            let (sampler, end) = train(worker, sampler, &plan.schedule, control, |_, round| tell(round))?;
+            Ok((end, is_leader.then(|| sampler.hierarchies())))
+        }
+    }
+}
+
+/// What one worker does.
+fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+    let treebank = read_trees(plan)?;
+    let problems = diagnostics(&treebank);
     let lexicon = Lexicon::learn(&treebank, plan.model.min_count).map_err(Error::Input)?;
     let is_single_rooted = treebank.is_single_rooted();
     let mut figures = Figures::new(&treebank, &lexicon, is_single_rooted);
-    if is_leader {
+    if worker.index() == 0 {
         say!("sawmill: {}", figures.in_words(plan));
     }
-    let is_mine = |shard: u32| shard as usize % peers == index;
-    let mut tell = |round: &Round| {
+    let tell = |round: &Round| {
         watcher.at(round.sweep);
         if !round.is_past {
             watcher.tell(round, &watcher.metrics(round));
         }
         figures.add(round);
     };
-    let (end, hierarchies) = match plan.model.oracle {
-        OracleKind::Static => {
-            let is_lexicalised = plan.model.lexicalised;
-            let tokeniser =
-                Tokeniser { lexicon: &lexicon, system: plan.model.system, contexts: &plan.contexts, is_lexicalised };
-            let tokens = tokeniser.tokens(&treebank, plan.schedule.shards, is_mine, is_leader);
-            drop(treebank);
-            let trainer = Trainer::new(plan, &lexicon, &tokens);
-            drop(tokens);
-            let (trainer, end) = train(worker, trainer, &plan.schedule, &watcher.control, |_, round| tell(round))?;
-            (end, is_leader.then(|| trainer.hierarchies(&lexicon)))
-        }
-        OracleKind::Sampled => {
-            let sampler = Sampler::new(plan, &lexicon, &treebank, is_mine);
-            drop(treebank);
-            let (sampler, end) = train(worker, sampler, &plan.schedule, &watcher.control, |_, round| tell(round))?;
-            (end, is_leader.then(|| sampler.hierarchies()))
-        }
-    };
+    let (end, hierarchies) = supervise(worker, plan, &treebank, &lexicon, &watcher.control, tell)?;
     let kept = |hierarchies| Kept::new(plan, lexicon, is_single_rooted, hierarchies);
     Ok(hierarchies.map(|hierarchies| Trained { end, kept: kept(hierarchies), figures, problems }))
 }

@@ -15,9 +15,9 @@ use super::action::System;
 use super::configuration::Configurations;
 use super::element::Element;
 use super::gold::{Gold, Token};
-use super::job::Contexts;
+use super::job::{Contexts, Part};
 use super::lexicon::Lexicon;
-use super::treebank::Treebank;
+use super::treebank::{Treebank, Word};
 use crate::corpus::shard::shards;
 use crate::restaurant::tree::Paths;
 
@@ -37,10 +37,13 @@ impl Tokens {
         Tokens { depth, symbols: symbols as usize, ..Tokens::default() }
     }
 
-    fn push(&mut self, arena: &Configurations, elements: &[Element], token: Token) {
+    fn push(&mut self, arena: &Configurations, elements: &[Element], token: Token, lexicon: &Lexicon) {
         let start = self.contexts.len();
         self.contexts.resize(start + self.depth, 0);
         arena.values(token.top, elements, token.upcoming, &mut self.contexts[start..]);
+        if token.part != Part::Word {
+            lexicon.coarsen(elements, &mut self.contexts[start..]);
+        }
         self.outcomes.push(token.outcome);
     }
 }
@@ -90,28 +93,41 @@ impl Tokeniser<'_> {
         is_mine: impl Fn(u32) -> bool,
         holds_all: bool,
     ) -> Vec<Tokens> {
+        let lengths: Vec<u64> = treebank.sentences().map(|sentence| sentence.len() as u64).collect();
+        let runs = shards(&lengths, count);
+        self.tokens_of(count, is_mine, holds_all, |number, add| {
+            runs[number as usize].clone().for_each(|sentence| add(&self.lexicon.sentence(treebank, sentence)));
+        })
+    }
+
+    /// The same, of shards whose sentences `each` shows, with words as the lexicon numbers them.
+    pub fn tokens_of(
+        &self,
+        count: u32,
+        is_mine: impl Fn(u32) -> bool,
+        holds_all: bool,
+        each: impl Fn(u32, &mut dyn FnMut(&[Word])),
+    ) -> Vec<Tokens> {
         let symbols = self.lexicon.symbols();
         let mut all: Vec<Tokens> =
             self.contexts.all.iter().map(|(_, elements)| Tokens::new(elements.len(), symbols)).collect();
-        let lengths: Vec<u64> = treebank.sentences().map(|sentence| sentence.len() as u64).collect();
-        let runs = shards(&lengths, count);
         let mut scratch = Scratch::default();
-        for (number, run) in (0..).zip(&runs).filter(|(number, _)| is_mine(*number)) {
+        for number in (0..count).filter(|number| is_mine(*number)) {
             let before: Vec<usize> = all.iter().map(|tokens| tokens.outcomes.len()).collect();
-            run.clone().for_each(|sentence| self.add(treebank, sentence, &mut scratch, &mut all));
+            each(number, &mut |words| self.add(words, &mut scratch, &mut all));
             for (tokens, before) in all.iter_mut().zip(before) {
                 tokens.shards.insert(number, before..tokens.outcomes.len());
             }
         }
-        for (_, run) in (0..).zip(&runs).filter(|(number, _)| holds_all && !is_mine(*number)) {
-            run.clone().for_each(|sentence| self.add(treebank, sentence, &mut scratch, &mut all));
+        for number in (0..count).filter(|number| holds_all && !is_mine(*number)) {
+            each(number, &mut |words| self.add(words, &mut scratch, &mut all));
         }
         all
     }
 
-    fn add(&self, treebank: &Treebank, sentence: usize, scratch: &mut Scratch, all: &mut [Tokens]) {
+    fn add(&self, words: &[Word], scratch: &mut Scratch, all: &mut [Tokens]) {
         let Scratch { gold, arena } = scratch;
-        gold.read(treebank, sentence, self.lexicon);
+        gold.set(words.iter().copied(), self.lexicon);
         arena.clear();
         gold.tokens(
             arena,
@@ -122,7 +138,7 @@ impl Tokeniser<'_> {
             |arena, token| {
                 for ((part, elements), tokens) in self.contexts.all.iter().zip(&mut *all) {
                     if *part == token.part {
-                        tokens.push(arena, elements, token);
+                        tokens.push(arena, elements, token, self.lexicon);
                     }
                 }
             },

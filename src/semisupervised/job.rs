@@ -1,0 +1,264 @@
+//! The job file of a semisupervised job: that of a parser job, and what is done with raw text.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::engine::Cluster;
+use crate::cluster::sweep::Schedule;
+use crate::corpus::documents::Format;
+use crate::corpus::open;
+use crate::corpus::text::Encoding;
+use crate::error::{Error, Result};
+use crate::job::corpus::expand_all;
+use crate::job::file::Document;
+use crate::parser::job::{self as parser, CorpusSettings, ModelSettings, ParserJob, Part, SamplerSettings, Tags};
+use crate::topics::job::CheckpointSettings;
+
+/// The job file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SemisupervisedJob {
+    pub kind: String,
+    pub seed: u64,
+    /// Logical shards: part of what the result follows from.
+    pub shards: u32,
+    pub out: String,
+    /// The treebank.
+    pub corpus: CorpusSettings,
+    pub model: ModelSettings,
+    pub sampler: SamplerSettings,
+    pub raw: RawSettings,
+    pub ngram: NgramSettings,
+    pub checkpoint: CheckpointSettings,
+}
+
+impl Default for SemisupervisedJob {
+    fn default() -> SemisupervisedJob {
+        let ParserJob { seed, shards, out, corpus, model, sampler, checkpoint, .. } = ParserJob::default();
+        let (kind, raw, ngram) = ("semisupervised".to_string(), RawSettings::default(), NgramSettings::default());
+        SemisupervisedJob { kind, seed, shards, out, corpus, model, sampler, raw, ngram, checkpoint }
+    }
+}
+
+/// How the lines of a document become sentences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cut {
+    /// Lines are paragraphs, which are cut into sentences and words.
+    #[default]
+    Running,
+    /// Lines are sentences, with white space between words.
+    Lines,
+}
+
+/// Which distributions learn from raw text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Learn {
+    /// That of words; transitions and tags stay as the treebank has taught them, as in the paper.
+    #[default]
+    Words,
+    All,
+}
+
+/// Raw text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RawSettings {
+    pub train: Vec<String>,
+    pub test: Vec<String>,
+    /// Where there are no files to test on: every so many-th document of those to train on; 0: none.
+    pub hold_out: u64,
+    pub format: Format,
+    pub encoding: Encoding,
+    pub cut: Cut,
+    /// Longer sentences are cut.
+    pub max_words: usize,
+    /// Words that occur so often in raw text are known.
+    pub min_count: u64,
+    pub passes: u64,
+    /// Gibbs sweeps over the seating after each pass.
+    pub sweeps: u64,
+    /// Parts of a pass, between which checkpoints can be written.
+    pub rounds: u64,
+    pub particles: u32,
+    pub learn: Learn,
+}
+
+impl Default for RawSettings {
+    fn default() -> RawSettings {
+        RawSettings {
+            train: vec![],
+            test: vec![],
+            hold_out: 0,
+            format: Format::Docs,
+            encoding: Encoding::default(),
+            cut: Cut::default(),
+            max_words: 100,
+            min_count: 3,
+            passes: 1,
+            sweeps: 10,
+            rounds: 4,
+            particles: 100,
+            learn: Learn::default(),
+        }
+    }
+}
+
+/// The n-gram model to compare with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NgramSettings {
+    /// 0: none.
+    pub order: usize,
+    pub sweeps: u64,
+    pub burn_in: u64,
+}
+
+impl Default for NgramSettings {
+    fn default() -> NgramSettings {
+        NgramSettings { order: 5, sweeps: 30, burn_in: 15 }
+    }
+}
+
+/// Raw text, resolved.
+#[derive(Clone, Debug)]
+pub struct RawPlan {
+    /// Files to train on, then files to test on.
+    pub files: Vec<PathBuf>,
+    pub training_files: usize,
+    pub settings: RawSettings,
+}
+
+/// The job, resolved.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub parser: parser::Plan,
+    pub raw: RawPlan,
+    pub ngram: NgramSettings,
+}
+
+impl SemisupervisedJob {
+    fn parser_job(&self) -> ParserJob {
+        let SemisupervisedJob { seed, shards, corpus, model, sampler, checkpoint, .. } = self.clone();
+        ParserJob { kind: "parser".to_string(), seed, shards, out: String::new(), corpus, model, sampler, checkpoint }
+    }
+
+    /// The same job with paths that do not depend on where its file lies.
+    pub fn with_whole_paths(mut self, document: &Document) -> SemisupervisedJob {
+        self.corpus = self.parser_job().with_whole_paths(document).corpus;
+        for path in self.raw.train.iter_mut().chain(&mut self.raw.test) {
+            *path = document.whole_path(path);
+        }
+        if !self.out.is_empty() {
+            self.out = document.whole_path(&self.out);
+        }
+        self
+    }
+
+    /// Checks the settings and finds the files.
+    pub fn plan(&self, document: &Document) -> Result<Plan> {
+        let require = |holds: bool, message: &str| match holds {
+            true => Ok(()),
+            false => Err(Error::Usage(format!("{}: {message}", document.name()))),
+        };
+        let raw = &self.raw;
+        require(!raw.train.is_empty(), "raw.train names no file")?;
+        require(
+            raw.hold_out == 0 || raw.test.is_empty(),
+            "raw.test names files, and raw.hold_out takes test documents from those to train on: set one of them",
+        )?;
+        require(raw.hold_out != 1, "raw.hold_out = 1 would leave nothing to train on")?;
+        require((1..=u16::MAX as usize - 1).contains(&raw.max_words), "raw.max_words has to be between 1 and 65534")?;
+        require(raw.passes > 0, "raw.passes is 0; it has to be at least 1")?;
+        require(raw.rounds > 0, "raw.rounds is 0; it has to be at least 1")?;
+        require(raw.particles > 0, "raw.particles is 0; it has to be at least 1")?;
+        require(self.ngram.order <= 32, "ngram.order has to be between 1 and 32, or 0 for none")?;
+        require(
+            self.model.lexicalised && self.model.tags == Tags::Predict,
+            "text without trees has no tags: set model.lexicalised = true and model.tags = \"predict\"",
+        )?;
+        let mut files = expand_all(document, &raw.train)?;
+        let training_files = files.len();
+        files.extend(expand_all(document, &raw.test)?);
+        Ok(Plan {
+            parser: self.parser_job().plan(document)?,
+            raw: RawPlan { files, training_files, settings: raw.clone() },
+            ngram: self.ngram.clone(),
+        })
+    }
+}
+
+impl Plan {
+    pub fn shards(&self) -> u32 {
+        self.parser.schedule.shards
+    }
+
+    /// Whether a distribution learns from raw text.
+    pub fn learns(&self, part: Part) -> bool {
+        part == Part::Word || self.raw.settings.learn == Learn::All
+    }
+
+    /// Parsing, as a training: a sweep is a part of the pass.
+    pub fn parsing(&self) -> Schedule {
+        Schedule { sweeps: self.raw.settings.rounds, sync_every: 1, evaluate_every: 0, ..self.parser.schedule }
+    }
+
+    /// The parser job of what learns from raw text.
+    pub fn learning(&self) -> parser::Plan {
+        let mut plan = self.parser.clone();
+        plan.contexts.all.retain(|(part, _)| self.learns(*part));
+        plan.schedule.sweeps = self.raw.settings.sweeps;
+        plan.learn_every = 1;
+        plan
+    }
+
+    /// Sweeps of all stages, for progress.
+    pub fn all_sweeps(&self) -> u64 {
+        let raw = &self.raw.settings;
+        self.parser.schedule.sweeps + raw.passes * (raw.rounds + raw.sweeps) + self.ngram_sweeps()
+    }
+
+    pub fn ngram_sweeps(&self) -> u64 {
+        if self.ngram.order == 0 { 0 } else { self.ngram.sweeps }
+    }
+
+    /// All files.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.parser.files().chain(&self.raw.files)
+    }
+
+    /// The plan, for people.
+    pub fn describe(&self, cluster: &Cluster) -> String {
+        let raw = &self.raw.settings;
+        let what = match raw.learn {
+            Learn::Words => "words learn",
+            Learn::All => "words, tags and transitions learn",
+        };
+        let mut text = format!(
+            "semisupervised job: {} passes over raw text with {} particles; {what} in {} sweeps after each\n",
+            raw.passes, raw.particles, raw.sweeps
+        );
+        for (number, path) in self.raw.files.iter().enumerate() {
+            let what = if number < self.raw.training_files { "raw" } else { "raw, to test on" };
+            text += &format!("  {what}: {}\n", path.display());
+        }
+        if self.ngram.order > 0 {
+            text += &format!("compared with a {}-gram HPYLM of {} sweeps\n", self.ngram.order, self.ngram.sweeps);
+        }
+        text + &self.parser.describe(cluster)
+    }
+
+    /// What the result follows from: the settings and the files, but not the workers.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.parser.fingerprint());
+        let schedule = (self.parser.schedule.sweeps, &self.raw.settings, &self.ngram, self.raw.training_files);
+        hasher.update(format!("semisupervised {schedule:?}").as_bytes());
+        for path in &self.raw.files {
+            hasher.update(open::mark(path).as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+}

@@ -1,0 +1,33 @@
+//! The semisupervised job: a parser that learns words from text without trees, and so becomes a language model (Buys &
+//! Blunsom 2015, section 5.4).
+//!
+//! ```text
+//! treebank  -> parser                        as in a parser job
+//! raw text  -> trees, by that parser         every worker parses its shards
+//! both      -> the distribution of words     Gibbs sweeps over the seating of all words in their trees, synchronised;
+//!                                            tags and transitions stay as the treebank has taught them, or learn too
+//! again     -> trees, by the parser of the pass before, and so on
+//! both      -> an HPYLM of the same words, to compare with
+//! ```
+//!
+//! Each stage is a training of its own under the sweep driver, with checkpoints of its own: a run that is resumed finds each
+//! stage that has ended in its last checkpoint, and goes on in the first that has not.
+//!
+//! **What is exact.** Trees of raw text are the best that were found, and stay for a pass, as in the paper; a tree is derived
+//! as the static oracle derives it. Given the trees, the seating of words is sampled as in a parser job.
+//!
+//! **Memory.** Text is read twice (which words, the words themselves) and never kept as text: 4 bytes a word, and 6 for its
+//! place in its tree. The restaurants of a worker are those of its shards; the first worker has all, since it writes the
+//! model.
+//!
+//! - `job`, `run`, `report`: the job file, running it, and what it leaves
+//! - `text`: raw text, as sentences of numbers, dealt to shards
+//! - `parses`: a pass of parsing, and its trees
+//! - `ngram`: the n-gram model to compare with
+
+pub mod job;
+pub mod ngram;
+pub mod parses;
+pub mod report;
+pub mod run;
+pub mod text;

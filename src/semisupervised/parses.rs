@@ -1,0 +1,114 @@
+//! A pass of parsing over raw text, as a training: a sweep parses a part of every shard, and nothing has to be brought
+//! together.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::text::Sentences;
+use crate::cluster::sweep::{Model, Post};
+use crate::parser::decode::{Decoder, Given};
+use crate::parser::job::Search;
+use crate::parser::lexicon::Lexicon;
+use crate::parser::model::ParserModel;
+use crate::parser::treebank::Word;
+
+/// Of each word of a shard, one behind the other: tag, label and head.
+pub type Trees = Vec<[u16; 3]>;
+
+pub struct Parsing<'a> {
+    pub model: &'a ParserModel,
+    /// Of the words of the text, which the model may not know all.
+    pub lexicon: &'a Lexicon,
+    pub particles: u32,
+    pub rounds: u64,
+    /// Of the own shards.
+    pub text: &'a BTreeMap<u32, Sentences>,
+    pub trees: BTreeMap<u32, Trees>,
+}
+
+impl Parsing<'_> {
+    /// The sentences that a sweep parses.
+    fn part(&self, number: u32, sweep: u64) -> Range<usize> {
+        let all = self.text.get(&number).map_or(0, Sentences::len) as u64;
+        (all * sweep / self.rounds) as usize..(all * (sweep + 1) / self.rounds) as usize
+    }
+}
+
+/// Shows the sentences of a shard with their trees.
+pub fn each_tree(sentences: &Sentences, trees: &Trees, mut show: impl FnMut(&[Word])) {
+    let mut words = vec![];
+    for number in 0..sentences.len() {
+        words.clear();
+        let range = sentences.range(number);
+        words.extend(sentences.sentence(number).iter().zip(&trees[range]).map(|(&form, &[tag, label, head])| Word {
+            form,
+            tag: u32::from(tag),
+            head: u32::from(head),
+            label: u32::from(label),
+            is_punctuation: false,
+        }));
+        show(&words);
+    }
+}
+
+impl Model for Parsing<'_> {
+    type Saved = Trees;
+    type Shared = ();
+
+    fn draw_shard(&mut self, number: u32) {
+        self.trees.insert(number, vec![]);
+    }
+
+    fn load_shard(&mut self, number: u32, saved: Trees) -> Result<(), String> {
+        let words = self.text.get(&number).map_or(0, |sentences| sentences.words().len());
+        if saved.len() > words {
+            return Err(format!("the checkpoint of shard {number} has trees of other sentences"));
+        }
+        self.trees.insert(number, saved);
+        Ok(())
+    }
+
+    fn save_shard(&self, number: u32) -> Trees {
+        self.trees.get(&number).cloned().unwrap_or_default()
+    }
+
+    fn count_shard(&mut self, _: u32) {}
+
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+        let Some(sentences) = self.text.get(&number) else { return };
+        let knows_all = self.model.kept.lexicon.words() == self.lexicon.words();
+        let known =
+            |&form: &u32| Given { form: if knows_all { form } else { self.lexicon.taken_for(form) }, tag: None };
+        let parts: Vec<Range<usize>> = sweeps.map(|sweep| self.part(number, sweep)).collect();
+        let mut decoder = Decoder::new(self.model, Search::Particles, self.particles);
+        let trees = self.trees.entry(number).or_default();
+        let mut given = vec![];
+        for number in parts.into_iter().flatten() {
+            given.clear();
+            given.extend(sentences.sentence(number).iter().map(known));
+            let parse = decoder.parse(&given);
+            let places = parse.tags.iter().zip(&parse.labels).zip(&parse.heads);
+            trees.extend(places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]));
+        }
+    }
+
+    fn synchronise(&mut self, _: &mut Post<'_>) {}
+
+    fn statistics(&mut self, _: u32, _: u64) -> Vec<f64> {
+        vec![]
+    }
+
+    fn learn(&mut self, _: &[Vec<f64>], _: u64) {}
+
+    fn evaluate(&mut self, _: u32, _: u64) -> Vec<f64> {
+        vec![]
+    }
+
+    fn shared(&self) {}
+
+    fn set_shared(&mut self, (): ()) {}
+
+    fn tokens(&self, number: u32) -> u64 {
+        self.text.get(&number).map_or(0, |sentences| sentences.words().len() as u64) / self.rounds
+    }
+}

@@ -1,0 +1,234 @@
+//! The report of a semisupervised job: perplexity beside the n-gram model's, accuracy after each stage, speed.
+
+use serde_json::{Value, json};
+
+use super::job::Plan;
+use super::text::{Size, Text};
+use crate::cluster::sweep::Round;
+use crate::lm::report::Evaluated;
+use crate::parser::evaluate::Evaluation;
+use crate::parser::model::ParserModel;
+use crate::parser::perplexity::Sum;
+use crate::parser::treebank::Treebank;
+use crate::report::page::{Page, cards, paragraph, thousands};
+use crate::report::table::{Align, Table};
+
+/// What is known after a stage.
+#[derive(Clone, Debug)]
+struct Stage {
+    name: String,
+    scores: Vec<(&'static str, Evaluation)>,
+    predicted: Option<Sum>,
+}
+
+/// Figures of all stages.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    trees: u64,
+    tree_words: u64,
+    sizes: [Size; 2],
+    known_words: usize,
+    raw_words: u32,
+    stages: Vec<Stage>,
+    pub ngram: Option<Evaluated>,
+    parsing_seconds: f64,
+    /// Of learning from trees of raw text.
+    sweeps: u64,
+    tokens: u64,
+    sweep_seconds: f64,
+    sync_seconds: f64,
+    sync_bytes: u64,
+    learn_seconds: f64,
+    contexts: u64,
+}
+
+impl Figures {
+    pub fn new(treebank: &Treebank, text: &Text) -> Figures {
+        Figures {
+            trees: treebank.len() as u64,
+            tree_words: treebank.words.len() as u64,
+            sizes: text.sizes,
+            known_words: text.lexicon.known_words(),
+            raw_words: text.lexicon.raw_words(),
+            ..Figures::default()
+        }
+    }
+
+    /// What is trained on.
+    pub fn in_words(&self) -> String {
+        let [training, test] = &self.sizes;
+        format!(
+            "{} trees of {} words, and {} sentences of raw text with {} words, to train on; {} sentences of raw text with {} \
+             words to test on ({} sentences were too long and cut); {} known words, {} of them from raw text alone",
+            self.trees,
+            self.tree_words,
+            training.sentences,
+            training.words,
+            test.sentences,
+            test.words,
+            training.cut + test.cut,
+            self.known_words,
+            self.raw_words
+        )
+    }
+
+    pub fn add_stage(&mut self, name: String, scores: Vec<(&'static str, Evaluation)>, predicted: Option<Sum>) {
+        self.stages.push(Stage { name, scores, predicted });
+    }
+
+    pub fn add_parsing(&mut self, seconds: f64) {
+        self.parsing_seconds += seconds;
+    }
+
+    /// Adds a round of learning from trees of raw text.
+    pub fn add_learning(&mut self, round: &Round) {
+        self.sweeps += round.sweeps;
+        self.tokens += round.tokens;
+        self.sweep_seconds += round.sweep_seconds;
+        self.sync_seconds += round.sync_seconds;
+        self.sync_bytes += round.sync_bytes;
+        self.learn_seconds += round.learn_seconds;
+    }
+
+    /// Takes the size of the last model.
+    pub fn set_size(&mut self, model: &ParserModel) {
+        self.contexts = model.kept.hierarchies.iter().flat_map(|kept| kept.sizes()).map(|size| size[0]).sum();
+    }
+
+    fn per_sweep(&self, value: f64) -> f64 {
+        value / self.sweeps.max(1) as f64
+    }
+
+    /// Sentences parsed a second by all workers; none where they were parsed before the run was resumed.
+    fn sentences_per_second(&self, plan: &Plan) -> Option<f64> {
+        let parsed = self.sizes[0].sentences * plan.raw.settings.passes;
+        (self.parsing_seconds > 0.0).then(|| parsed as f64 / self.parsing_seconds)
+    }
+
+    fn predicted(&self) -> Option<&Sum> {
+        self.stages.last().and_then(|stage| stage.predicted.as_ref())
+    }
+
+    fn perplexity(&self) -> Option<f64> {
+        self.predicted().and_then(Sum::perplexity)
+    }
+
+    fn ngram_perplexity(&self) -> Option<f64> {
+        self.ngram.as_ref().and_then(Evaluated::perplexity)
+    }
+}
+
+/// All files of the report.
+pub fn files(title: &str, plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> Vec<(&'static str, String)> {
+    vec![
+        ("summary.json", summary(plan, figures, peak_memory_mib)),
+        ("perplexity.tsv", perplexity_table(plan, figures).to_tsv()),
+        ("scores.tsv", score_table(figures).to_tsv()),
+        ("index.html", page(title, plan, figures, peak_memory_mib)),
+    ]
+}
+
+fn summary(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
+    let [training, test] = &figures.sizes;
+    let mut summary = json!({
+        "perplexity": figures.perplexity(),
+        "tokens": figures.predicted().map(|sum| sum.tokens),
+        "unknown": figures.predicted().map(|sum| sum.unknown),
+        "ngram_perplexity": figures.ngram_perplexity(),
+        "ngram_perplexity_last": figures.ngram.as_ref().and_then(Evaluated::perplexity_last),
+        "training_sentences": figures.trees, "training_words": figures.tree_words,
+        "raw_sentences": training.sentences, "raw_words": training.words, "raw_cut": training.cut,
+        "test_sentences": test.sentences, "test_words": test.words,
+        "known_words": figures.known_words, "known_from_raw_text": figures.raw_words, "contexts": figures.contexts,
+        "sentences_per_second": figures.sentences_per_second(plan), "particles": plan.raw.settings.particles,
+        "train_tokens_per_second": figures.tokens as f64 / (figures.sweep_seconds + figures.sync_seconds).max(1e-9),
+        "seconds_per_sweep": figures.per_sweep(figures.sweep_seconds),
+        "hyper_seconds_per_sweep": figures.per_sweep(figures.learn_seconds),
+        "sync_seconds_per_sweep": figures.per_sweep(figures.sync_seconds),
+        "sync_bytes_per_sweep": figures.per_sweep(figures.sync_bytes as f64),
+        "peak_memory_mib": peak_memory_mib,
+    });
+    summary["stages"] = figures.stages.iter().map(stage_json).collect();
+    format!("{summary:#}\n")
+}
+
+fn stage_json(stage: &Stage) -> Value {
+    let mut value = json!({"stage": stage.name, "perplexity": stage.predicted.as_ref().and_then(Sum::perplexity)});
+    for (set, Evaluation { score, .. }) in &stage.scores {
+        let (all, bare) = (&score.all, &score.no_punctuation);
+        value[*set] = json!({
+            "uas": all.uas(), "las": all.las(), "uas_nopunct": bare.uas(), "las_nopunct": bare.las(),
+            "tag_accuracy": all.tag_accuracy(),
+        });
+    }
+    value
+}
+
+fn perplexity_table(plan: &Plan, figures: &Figures) -> Table {
+    let mut table = Table::new([("model", Align::Text), ("perplexity", Align::Number), ("what it is", Align::Text)]);
+    let show = |value: Option<f64>| value.map_or("none".to_string(), |value| format!("{value:.2}"));
+    if let Some(ngram) = &figures.ngram {
+        let name = format!("{}-gram HPYLM", plan.ngram.order);
+        let samples = format!("mean of p over {} samples", ngram.samples);
+        table.push(vec![name.clone(), show(ngram.perplexity()), samples]);
+        table.push(vec![name, show(ngram.perplexity_last()), "one sample".to_string()]);
+    }
+    for stage in &figures.stages {
+        if let Some(sum) = &stage.predicted {
+            let what = "one sample; an upper bound, by the derivations found".to_string();
+            table.push(vec![format!("parser, {}", stage.name), show(sum.perplexity()), what]);
+        }
+    }
+    table
+}
+
+fn score_table(figures: &Figures) -> Table {
+    let columns = ["words", "UAS", "LAS", "UAS without punctuation", "LAS without punctuation", "tags"];
+    let first = [("stage", Align::Text), ("set", Align::Text)];
+    let mut table = Table::new(first.into_iter().chain(columns.map(|name| (name, Align::Number))));
+    let show = |value: Option<f64>| value.map_or("none".to_string(), |value| format!("{value:.2}"));
+    for stage in &figures.stages {
+        for (set, Evaluation { score, .. }) in &stage.scores {
+            let (all, bare) = (&score.all, &score.no_punctuation);
+            let mut row = vec![stage.name.clone(), set.to_string(), all.words.to_string()];
+            row.extend([all.uas(), all.las(), bare.uas(), bare.las(), all.tag_accuracy()].map(show));
+            table.push(row);
+        }
+    }
+    table
+}
+
+fn page(title: &str, plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
+    let lead = "A generative parser that has learned words from text without trees.";
+    let mut page = Page::new(title, lead);
+    let show = |value: Option<f64>| value.map_or("none".to_string(), |value| format!("{value:.1}"));
+    let mut top = vec![(show(figures.perplexity()), "perplexity of the parser, at most".to_string())];
+    if figures.ngram.is_some() {
+        top.push((show(figures.ngram_perplexity()), format!("perplexity of a {}-gram HPYLM", plan.ngram.order)));
+    }
+    let counted = format!("Trained on {}.", figures.in_words());
+    let footing = "Both models predict the same tokens, the words and the ends of sentences, with the same vocabulary; \
+                   unknown words are predicted as their classes.";
+    let table = perplexity_table(plan, figures).to_html();
+    page.section("perplexity", "Perplexity", &(cards(&top) + &table + &paragraph(footing) + &paragraph(&counted)));
+    page.section("scores", "Accuracy after each stage", &score_table(figures).to_html());
+    page.section("speed", "Speed", &speed(plan, figures, peak_memory_mib));
+    page.to_html()
+}
+
+fn speed(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
+    let mut table = Table::new([("figure", Align::Text), ("value", Align::Number)]);
+    let rate = figures.sentences_per_second(plan).map_or("not in this run".to_string(), |rate| format!("{rate:.0}"));
+    for (name, value) in [
+        ("raw sentences parsed a second, all workers", rate),
+        ("seconds per sweep over the words", format!("{:.3}", figures.per_sweep(figures.sweep_seconds))),
+        ("seconds of synchronisation per sweep", format!("{:.3}", figures.per_sweep(figures.sync_seconds))),
+        ("bytes sent per sweep", thousands(figures.per_sweep(figures.sync_bytes as f64) as u64)),
+        ("contexts", thousands(figures.contexts)),
+        ("most memory of the first process", format!("{peak_memory_mib:.0} MiB")),
+        ("shards", plan.shards().to_string()),
+    ] {
+        table.push(vec![name.to_string(), value]);
+    }
+    paragraph("These depend on the machine and its load; nothing else in this report does.") + &table.to_html()
+}

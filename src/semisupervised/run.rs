@@ -1,0 +1,309 @@
+//! Running a semisupervised job, stage by stage.
+
+use std::collections::BTreeMap;
+
+use serde_bytes::ByteBuf;
+use timely::worker::Worker;
+
+use super::job::Plan;
+use super::ngram;
+use super::parses::{Parsing, Trees, each_tree};
+use super::report::{self, Figures};
+use super::text::{Sentences, Text, collect};
+use crate::cluster::checkpoint::{decode, encode};
+use crate::cluster::operators::all_gather::AllGather;
+use crate::cluster::sweep::{Control, End, Round, part_name, train};
+use crate::corpus::diagnostic::Diagnostic;
+use crate::corpus::shard::shards;
+use crate::error::{Error, Result, exit};
+use crate::job::manifest::InputRecord;
+use crate::job::model_file;
+use crate::job::session::{Session, peak_memory_mib};
+use crate::job::training::{Training, Watcher};
+use crate::lm::report::Evaluated;
+use crate::parser::decode::{Decoder, Given};
+use crate::parser::distribution::KeptHierarchy;
+use crate::parser::evaluate::{Evaluation, Settings, evaluate, parse_all};
+use crate::parser::job::Tags;
+use crate::parser::lexicon::Lexicon;
+use crate::parser::model::{KIND, Kept, ParserModel};
+use crate::parser::perplexity::Sum;
+use crate::parser::run::{diagnostics, read_trees, supervise};
+use crate::parser::tokens::Tokeniser;
+use crate::parser::trainer::Trainer;
+use crate::parser::treebank::{NonProjective, Treebank};
+
+/// What worker 0 brings back.
+struct Trained {
+    end: End,
+    /// The parser of the treebank alone, then that of each pass.
+    kept: Vec<Kept>,
+    test: BTreeMap<u32, Sentences>,
+    figures: Figures,
+    problems: Vec<Diagnostic>,
+}
+
+/// Runs the job and returns the exit code.
+pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
+    let job = plan.clone();
+    let mut schedule = plan.parser.schedule.clone();
+    schedule.sweeps = plan.all_sweeps();
+    let training = Training { schedule: &schedule, fingerprint: plan.fingerprint(), rest: String::new() };
+    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
+    let (Some(record), Some(mut trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
+    if trained.end == End::Stopped {
+        record.stopped(seconds)?;
+        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        return Ok(exit::RESUME);
+    }
+    let threads = session.cluster.threads;
+    let last = trained.kept.last().expect("a parser");
+    record.folder.write("model", &model_file::to_bytes(KIND, last)?)?;
+    let all = trained.kept.len();
+    for (stage, kept) in trained.kept.into_iter().enumerate() {
+        let model = ParserModel::new(kept).expect("what was learned holds together");
+        let name = if stage == 0 { "treebank".to_string() } else { format!("pass {stage}") };
+        let mut scores = vec![];
+        for (set, files) in [("dev", &plan.parser.dev), ("test", &plan.parser.test)] {
+            let evaluation = accuracy(plan, &model, files, threads)?;
+            if let Some(evaluation) = evaluation {
+                say!("sawmill: {name}: {set}: {}", crate::parser::report::in_words(&evaluation));
+                scores.push((set, evaluation));
+            }
+        }
+        // Before any pass, the words of raw text are not known: that perplexity would be another figure.
+        let predicted = (stage > 0).then(|| perplexity(plan, &model, &trained.test, threads));
+        if let Some(perplexity) = predicted.as_ref().and_then(Sum::perplexity) {
+            say!("sawmill: {name}: perplexity of raw text at most {perplexity:.2}");
+        }
+        trained.figures.add_stage(name, scores, predicted);
+        if stage + 1 == all {
+            trained.figures.set_size(&model);
+        }
+    }
+    for (name, content) in report::files(&session.title, plan, &trained.figures, peak_memory_mib()) {
+        record.folder.write(&format!("report/{name}"), content.as_bytes())?;
+    }
+    record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
+    trained.problems.iter().for_each(|problem| say!("{problem}"));
+    Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+}
+
+fn settings(plan: &Plan, threads: usize, particles: u32) -> Settings {
+    Settings { search: plan.parser.model.search, particles, tags: Tags::Predict, threads }
+}
+
+/// How well trees are found; none where there are none to compare with.
+fn accuracy(
+    plan: &Plan,
+    model: &ParserModel,
+    files: &[std::path::PathBuf],
+    threads: usize,
+) -> Result<Option<Evaluation>> {
+    let column = plan.parser.model.tag_column;
+    let treebank = Treebank::read(files, plan.parser.encoding, column, NonProjective::Keep).map_err(Error::Input)?;
+    let settings = settings(plan, threads, plan.parser.model.particles);
+    Ok((!treebank.is_empty()).then(|| evaluate(model, &treebank, &settings)))
+}
+
+/// How well held-out text is predicted, with as many particles as it was parsed with.
+fn perplexity(plan: &Plan, model: &ParserModel, test: &BTreeMap<u32, Sentences>, threads: usize) -> Sum {
+    let sentences: Vec<&[u32]> = test.values().flat_map(Sentences::iter).collect();
+    let settings = settings(plan, threads, plan.raw.settings.particles);
+    let score = |decoder: &mut Decoder<'_>, number: usize| {
+        let given: Vec<Given> = sentences[number].iter().map(|&form| Given { form, tag: None }).collect();
+        let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
+        Sum { sentences: 1, tokens: given.len() as u64 + 1, unknown, ln: decoder.evidence_ln(&given) }
+    };
+    let mut all = Sum::default();
+    parse_all(model, &settings, sentences.len(), score).iter().for_each(|sum| all.add(sum));
+    all
+}
+
+/// The stages, one behind the other.
+struct Stages<'a> {
+    plan: &'a Plan,
+    watcher: &'a Watcher,
+    treebank: &'a Treebank,
+    figures: Figures,
+    /// Sweeps of the stages before, for progress.
+    before: u64,
+    is_single_rooted: bool,
+    models: AllGather<ByteBuf>,
+}
+
+/// What one worker does.
+fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+    let is_leader = worker.index() == 0;
+    let treebank = read_trees(&plan.parser)?;
+    let mut problems = diagnostics(&treebank);
+    let lexicon = Lexicon::learn(&treebank, plan.parser.model.min_count).map_err(Error::Input)?;
+    let mut text = collect(worker, plan, &treebank, &lexicon, is_leader).map_err(Error::Input)?;
+    problems.append(&mut text.problems);
+    let figures = Figures::new(&treebank, &text);
+    if is_leader {
+        say!("sawmill: {}", figures.in_words());
+    }
+    let is_single_rooted = treebank.is_single_rooted();
+    let models = AllGather::new(worker, "Models");
+    let mut stages = Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models };
+    let mut kept: Vec<Kept> = vec![];
+    let mut end = stages.supervise(worker, &lexicon, &mut kept)?;
+    for pass in 1..=plan.raw.settings.passes {
+        if end == End::Done {
+            end = stages.pass(worker, pass, &text, &mut kept)?;
+        }
+    }
+    if end == End::Done && plan.ngram.order > 0 {
+        end = stages.compare(worker, &text)?;
+    }
+    let figures = stages.figures;
+    Ok(is_leader.then_some(Trained { end, kept, test: text.test, figures, problems }))
+}
+
+impl Stages<'_> {
+    fn control(&self, name: &str) -> Control {
+        self.watcher.control.of_stage(name)
+    }
+
+    /// Tells of a round of a stage.
+    fn tell(watcher: &Watcher, before: u64, stage: &str, round: &Round) {
+        watcher.at(before + round.sweep);
+        if !round.is_past {
+            let mut line = watcher.metrics(round);
+            line["stage"] = stage.into();
+            watcher.tell(round, &line);
+        }
+    }
+
+    /// Trains on the treebank.
+    fn supervise(&mut self, worker: &mut Worker, lexicon: &Lexicon, kept: &mut Vec<Kept>) -> Result<End> {
+        let (watcher, plan, before) = (self.watcher, &self.plan.parser, self.before);
+        let control = self.control("treebank");
+        let tell = |round: &Round| Stages::tell(watcher, before, "treebank", round);
+        let (end, hierarchies) = supervise(worker, plan, self.treebank, lexicon, &control, tell)?;
+        self.before += plan.schedule.sweeps;
+        kept.extend(hierarchies.map(|all| Kept::new(plan, lexicon.clone(), self.is_single_rooted, all)));
+        Ok(end)
+    }
+
+    /// Parses all raw text with the last parser, and learns from the trees.
+    fn pass(&mut self, worker: &mut Worker, pass: u64, text: &Text, kept: &mut Vec<Kept>) -> Result<End> {
+        let model = self.share(worker, kept.last())?;
+        let (end, trees) = self.parse(worker, pass, text, &model)?;
+        drop(model);
+        if end == End::Stopped {
+            return Ok(end);
+        }
+        let (end, learned) = self.learn(worker, pass, text, &trees)?;
+        if let (Some(learned), Some(last)) = (learned, kept.last()) {
+            let mut learned = learned.into_iter();
+            let contexts = self.plan.parser.contexts.all.iter().zip(&last.hierarchies);
+            let choose = |((part, _), old): (&(_, _), &KeptHierarchy)| match self.plan.learns(*part) {
+                true => learned.next().expect("one for each context"),
+                false => old.clone(),
+            };
+            let all = contexts.map(choose).collect();
+            let new = Kept::new(&self.plan.parser, text.lexicon.clone(), self.is_single_rooted, all);
+            kept.push(new);
+        }
+        Ok(end)
+    }
+
+    /// The leader's parser, for everybody.
+    fn share(&mut self, worker: &mut Worker, kept: Option<&Kept>) -> Result<ParserModel> {
+        let mine = kept.map(encode).transpose().map_err(|e| Error::Usage(e.to_string()))?;
+        let mine = mine.map(|bytes| (0, ByteBuf::from(bytes))).into_iter().collect();
+        let (_, bytes) = self.models.exchange(worker, mine).remove(0);
+        let kept: Kept = decode(&bytes).map_err(|e| Error::Usage(e.to_string()))?;
+        Ok(ParserModel::new(kept).expect("what was learned holds together"))
+    }
+
+    fn parse(
+        &mut self,
+        worker: &mut Worker,
+        pass: u64,
+        text: &Text,
+        model: &ParserModel,
+    ) -> Result<(End, BTreeMap<u32, Trees>)> {
+        let (watcher, before, raw) = (self.watcher, self.before, &self.plan.raw.settings);
+        let stage = format!("parses-{pass}");
+        let control = self.control(&stage);
+        let parsing = Parsing {
+            model,
+            lexicon: &text.lexicon,
+            particles: raw.particles,
+            rounds: raw.rounds,
+            text: &text.training,
+            trees: BTreeMap::new(),
+        };
+        let mut seconds = 0.0;
+        let (parsing, end) = train(worker, parsing, &self.plan.parsing(), &control, |_, round| {
+            Stages::tell(watcher, before, &stage, round);
+            seconds += round.sweep_seconds;
+        })?;
+        self.before += raw.rounds;
+        self.figures.add_parsing(seconds);
+        let mut trees = parsing.trees;
+        // Who writes the model needs the trees of all; those of others are in their checkpoints.
+        if worker.index() == 0 && end == End::Done {
+            for &shard in text.training.keys().filter(|shard| !trees.contains_key(shard)).collect::<Vec<_>>() {
+                let others = control.checkpoints.read_part(raw.rounds, &part_name(shard));
+                trees.insert(shard, others.map_err(|e| Error::Input(e.to_string()))?);
+            }
+        }
+        Ok((end, trees))
+    }
+
+    fn learn(
+        &mut self,
+        worker: &mut Worker,
+        pass: u64,
+        text: &Text,
+        trees: &BTreeMap<u32, Trees>,
+    ) -> Result<(End, Option<Vec<KeptHierarchy>>)> {
+        let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
+        let (watcher, before, plan) = (self.watcher, self.before, self.plan.learning());
+        let stage = format!("words-{pass}");
+        let tokeniser = Tokeniser {
+            lexicon: &text.lexicon,
+            system: plan.model.system,
+            contexts: &plan.contexts,
+            is_lexicalised: true,
+        };
+        let lengths: Vec<u64> = self.treebank.sentences().map(|sentence| sentence.len() as u64).collect();
+        let runs = shards(&lengths, plan.schedule.shards);
+        let is_mine = |shard: u32| shard as usize % peers == index;
+        let tokens = tokeniser.tokens_of(plan.schedule.shards, is_mine, is_leader, |shard, add| {
+            for number in runs[shard as usize].clone() {
+                add(&text.lexicon.sentence(self.treebank, number));
+            }
+            if let (Some(sentences), Some(trees)) = (text.training.get(&shard), trees.get(&shard)) {
+                each_tree(sentences, trees, add);
+            }
+        });
+        let trainer = Trainer::new(&plan, &text.lexicon, &tokens);
+        drop(tokens);
+        let figures = &mut self.figures;
+        let control = watcher.control.of_stage(&stage);
+        let (trainer, end) = train(worker, trainer, &plan.schedule, &control, |_, round| {
+            Stages::tell(watcher, before, &stage, round);
+            figures.add_learning(round);
+        })?;
+        self.before += plan.schedule.sweeps;
+        Ok((end, is_leader.then(|| trainer.hierarchies(&text.lexicon))))
+    }
+
+    /// Trains the n-gram model.
+    fn compare(&mut self, worker: &mut Worker, text: &Text) -> Result<End> {
+        let (watcher, before) = (self.watcher, self.before);
+        let control = self.control("ngram");
+        let tell = |round: &Round| Stages::tell(watcher, before, "ngram", round);
+        let (end, evaluated) = ngram::compare(worker, self.plan, self.treebank, text, &control, tell)?;
+        if let Some(perplexity) = evaluated.as_ref().and_then(Evaluated::perplexity) {
+            say!("sawmill: {}-gram HPYLM: perplexity of raw text {perplexity:.2}", self.plan.ngram.order);
+        }
+        self.figures.ngram = evaluated;
+        Ok(end)
+    }
+}

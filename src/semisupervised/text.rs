@@ -1,0 +1,243 @@
+//! Raw text, as a dataflow: files are counted together, all agree on the words, and every worker keeps the sentences of its
+//! own shards as numbers.
+//!
+//! Runs of [`RUN`] lines are dealt to the shards in turn, those of training documents and those of test documents each by
+//! themselves. Every worker reads all files, and cuts the lines of its own shards into words. A line that is no text is
+//! told with its place and left out; sentences that are too long are cut, and counted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use timely::worker::Worker;
+
+use super::job::{Cut, Plan, RawPlan};
+use crate::cluster::operators::all_gather::AllGather;
+use crate::cluster::operators::tally::Tally;
+use crate::corpus::diagnostic::{Diagnostic, Problem};
+use crate::corpus::documents::{RawDocument, read_documents};
+use crate::corpus::running::RunningText;
+use crate::parser::lexicon::Lexicon;
+use crate::parser::treebank::Treebank;
+
+/// Lines that stay together.
+const RUN: u64 = 32;
+
+/// Problems that are kept of a file.
+const KEPT_PROBLEMS: usize = 20;
+
+/// Sentences as numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sentences {
+    words: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Sentences {
+    fn push(&mut self, words: impl IntoIterator<Item = u32>) {
+        self.words.extend(words);
+        self.ends.push(self.words.len() as u32);
+    }
+
+    /// Number of sentences.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Where a sentence's words are among all words.
+    pub fn range(&self, number: usize) -> std::ops::Range<usize> {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start as usize..self.ends[number] as usize
+    }
+
+    pub fn sentence(&self, number: usize) -> &[u32] {
+        &self.words[self.range(number)]
+    }
+
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        (0..self.len()).map(|number| self.sentence(number))
+    }
+}
+
+/// How much text there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    pub sentences: u64,
+    pub words: u64,
+    /// Sentences that were cut since they were too long.
+    pub cut: u64,
+}
+
+impl Size {
+    fn add(&mut self, other: &Size) {
+        self.sentences += other.sentences;
+        self.words += other.words;
+        self.cut += other.cut;
+    }
+}
+
+/// What a worker counted: of training and test, with problems by file.
+type Found = Result<([Size; 2], Vec<(u32, Problem)>), String>;
+
+/// The text of a worker.
+pub struct Text {
+    pub lexicon: Lexicon,
+    /// By shard: own ones, and all where the worker holds all.
+    pub training: BTreeMap<u32, Sentences>,
+    pub test: BTreeMap<u32, Sentences>,
+    /// Of all workers.
+    pub sizes: [Size; 2],
+    pub problems: Vec<Diagnostic>,
+}
+
+/// Reads the raw text of `plan`, and adds its words to those of the treebank. Every worker must call this; all succeed or
+/// all fail.
+pub fn collect(
+    worker: &mut Worker,
+    plan: &Plan,
+    treebank: &Treebank,
+    lexicon: &Lexicon,
+    holds_all: bool,
+) -> Result<Text, String> {
+    let mut found = AllGather::<Found>::new(worker, "Sizes");
+    let mut words = Tally::<String>::new(worker, "Words");
+    let mut lexicons = AllGather::<Result<Lexicon, String>>::new(worker, "Lexicon");
+    let (index, peers) = (worker.index(), worker.peers());
+    let reader = Reader { raw: &plan.raw, shards: plan.shards() };
+    let is_mine = |shard: u32| shard as usize % peers == index;
+
+    let mut counts = HashMap::<String, i64>::new();
+    if index == 0 {
+        treebank.words.iter().for_each(|word| count(&mut counts, treebank.forms.name(word.form)));
+    }
+    let own = reader.count(is_mine, &mut counts, index == 0);
+    counts.into_iter().for_each(|(word, count)| words.add(word, count));
+    let (mut sizes, mut problems) = ([Size::default(); 2], vec![]);
+    for (_, found) in found.exchange(worker, vec![(index as u64, own)]) {
+        let (of_worker, told) = found?;
+        sizes.iter_mut().zip(&of_worker).for_each(|(sum, size)| sum.add(size));
+        problems.extend(told);
+    }
+    words.settle(worker);
+    let mut built = vec![];
+    if index == 0 {
+        let counts = words.totals().into_iter().map(|(word, count)| (word, count as u64)).collect();
+        built.push((0, lexicon.with_raw_words(&counts, plan.raw.settings.min_count)));
+    }
+    let (_, lexicon) = lexicons.exchange(worker, built).remove(0);
+    let lexicon = lexicon?;
+    let problems: Vec<Diagnostic> = problems
+        .into_iter()
+        .map(|(file, problem)| Diagnostic { path: plan.raw.files[file as usize].display().to_string(), problem })
+        .collect();
+    if sizes[0].sentences == 0 {
+        let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
+        return Err(format!("there is no raw text to train on{reason}"));
+    }
+    let [mut training, mut test] = [BTreeMap::<u32, Sentences>::new(), BTreeMap::new()];
+    reader.each_sentence(
+        |shard| holds_all || is_mine(shard),
+        |shard, is_test, words, _| {
+            let sentences = if is_test { &mut test } else { &mut training }.entry(shard).or_default();
+            sentences.push(words.iter().enumerate().map(|(place, word)| lexicon.word(word, place == 0)));
+        },
+        &mut |_, _| (),
+    )?;
+    Ok(Text { lexicon, training, test, sizes, problems })
+}
+
+fn count(counts: &mut HashMap<String, i64>, word: &str) {
+    match counts.get_mut(word) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(word.to_string(), 1)),
+    }
+}
+
+/// Reads sentences, and knows which shard each is of.
+struct Reader<'a> {
+    raw: &'a RawPlan,
+    shards: u32,
+}
+
+impl Reader<'_> {
+    /// Counts the words to train on of the shards that are `is_mine`; problems are told by one worker.
+    fn count(&self, is_mine: impl Fn(u32) -> bool, counts: &mut HashMap<String, i64>, tells: bool) -> Found {
+        let (mut sizes, mut problems) = ([Size::default(); 2], BTreeMap::<u32, Vec<Problem>>::new());
+        let visit = |_, is_test: bool, words: &[&str], is_cut: bool| {
+            let size = &mut sizes[usize::from(is_test)];
+            size.add(&Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut) });
+            if !is_test {
+                words.iter().for_each(|word| count(counts, word));
+            }
+        };
+        self.each_sentence(is_mine, visit, &mut |file, problem| {
+            let of_file = problems.entry(file).or_default();
+            if tells && of_file.len() < KEPT_PROBLEMS {
+                of_file.push(problem);
+            }
+        })?;
+        let told = problems.into_iter().flat_map(|(file, list)| list.into_iter().map(move |problem| (file, problem)));
+        Ok((sizes, told.collect()))
+    }
+
+    /// Shows each sentence of the shards that are `is_mine`: its shard, whether it is to test on, its words, and whether it
+    /// was cut.
+    fn each_sentence(
+        &self,
+        is_mine: impl Fn(u32) -> bool,
+        mut visit: impl FnMut(u32, bool, &[&str], bool),
+        report: &mut dyn FnMut(u32, Problem),
+    ) -> Result<(), String> {
+        let settings = &self.raw.settings;
+        let running = RunningText::new(settings.max_words);
+        let mut lines = [0u64; 2];
+        for (file, path) in (0..).zip(&self.raw.files) {
+            let is_test_file = file as usize >= self.raw.training_files;
+            let mut document = 0;
+            let mut read = |text: &RawDocument<'_>| {
+                document += 1;
+                let is_test = is_test_file || (settings.hold_out > 0 && document % settings.hold_out == 0);
+                for line in text.text.lines() {
+                    let number = &mut lines[usize::from(is_test)];
+                    let shard = (*number / RUN % u64::from(self.shards)) as u32;
+                    *number += 1;
+                    if is_mine(shard) {
+                        self.cut(&running, line, |words, is_cut| visit(shard, is_test, words, is_cut));
+                    }
+                }
+            };
+            self.read(path, &mut read, &mut |problem| report(file, problem))?;
+        }
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(&RawDocument<'_>),
+        report: &mut dyn FnMut(Problem),
+    ) -> Result<(), String> {
+        let settings = &self.raw.settings;
+        read_documents(path, settings.encoding, settings.format, visit, report)
+            .map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    fn cut<'t>(&self, running: &RunningText, line: &'t str, mut visit: impl FnMut(&[&'t str], bool)) {
+        match self.raw.settings.cut {
+            Cut::Running => running.each_sentence(line, visit),
+            Cut::Lines => {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let is_cut = words.len() > self.raw.settings.max_words;
+                words.chunks(self.raw.settings.max_words).for_each(|words| visit(words, is_cut));
+            }
+        }
+    }
+}
