@@ -18,6 +18,7 @@ use crate::lm::model::LanguageModel;
 use crate::lm::perplexity::{Listener, ScoredSentence, ScoredToken};
 use crate::parser;
 use crate::parser::evaluate::Settings;
+use crate::parser::interpolate::Predictions;
 use crate::parser::job::Tags;
 use crate::parser::model::ParserModel;
 use crate::parser::perplexity::Sum;
@@ -53,6 +54,15 @@ pub struct Perplexity {
     /// A row per word and end of a sentence, with the length of the context that was found
     #[arg(long, help_heading = "Language models")]
     tokens: bool,
+    /// Mix the predictions of a parser with those of a language model
+    #[arg(long, help_heading = "Parsers", value_name = "MODEL", conflicts_with_all = ["sentences", "tokens"])]
+    interpolate: Option<PathBuf>,
+    /// The parser's part of the mixture, from 0 to 1 [default: 0.5]
+    #[arg(long, help_heading = "Parsers", value_name = "W", requires = "interpolate", value_parser = from_0_to_1)]
+    weight: Option<f64>,
+    /// Find the best weight for this text first
+    #[arg(long, help_heading = "Parsers", value_name = "FILE", requires = "interpolate", conflicts_with = "weight")]
+    tune: Option<PathBuf>,
     /// A row per document, and one with their sum
     #[arg(long, help_heading = "Topic models")]
     documents: bool,
@@ -78,6 +88,14 @@ fn at_least_one(text: &str) -> std::result::Result<usize, String> {
     }
 }
 
+fn from_0_to_1(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(weight) if (0.0..=1.0).contains(&weight) => Ok(weight),
+        Ok(_) => Err("it has to be between 0 and 1".to_string()),
+        Err(e) => Err(format!("{e}")),
+    }
+}
+
 impl Perplexity {
     pub fn run(&self) -> Result<u8> {
         let for_sentences = [("--sentences", self.sentences), ("--tokens", self.tokens)];
@@ -88,6 +106,10 @@ impl Perplexity {
             ("--seed", self.seed.is_some()),
         ];
         let kind = model_file::kind(&self.model)?;
+        if kind != parser::model::KIND {
+            let whose = format!("parsers; this is a model of kind {kind}");
+            self.refuse(&[("--interpolate", self.interpolate.is_some())], &whose)?;
+        }
         if kind != ngram::kept::KIND {
             let whose = format!("topic n-gram models; this is a model of kind {kind}");
             self.refuse(&[("--stream", self.stream)], &whose)?;
@@ -206,6 +228,9 @@ impl Perplexity {
         if !model.kept.is_lexicalised {
             return Err(Error::input(&self.model, "this parser has no words, and predicts none"));
         }
+        if let Some(other) = &self.interpolate {
+            return self.interpolate(&model, &settings, &LanguageModel::load(other)?);
+        }
         let head = self.sentences.then_some((Sum::COLUMNS, "by_sentence"));
         let (mut rows, mut problems, mut all) = (Rows::new(self.json, head), 0, Sum::default());
         for path in &self.files {
@@ -225,6 +250,32 @@ impl Perplexity {
         }
         let end = if self.sentences { all.to_row("total") } else { all.to_text() };
         rows.finish(&end, &all.to_json())?;
+        Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
+    }
+
+    fn interpolate(&self, model: &ParserModel, settings: &Settings, ngram: &LanguageModel) -> Result<u8> {
+        let mut problems = 0;
+        let mut predict = |files: &[PathBuf]| -> Result<Predictions> {
+            let mut all = Predictions::default();
+            for path in files {
+                let report = |problem| {
+                    problems += 1;
+                    say!("{}", Diagnostic { path: path.display().to_string(), problem });
+                };
+                let read = all.read(model, ngram, settings, path, self.encoding(), report);
+                read.map_err(|e| Error::input(path, e))?;
+            }
+            match all.tokens() {
+                0 => Err(Error::Input("there is no sentence to score: the files have none".to_string())),
+                _ => Ok(all),
+            }
+        };
+        let weight = match &self.tune {
+            Some(file) => predict(std::slice::from_ref(file))?.best_weight(),
+            None => self.weight.unwrap_or(0.5),
+        };
+        let all = predict(&self.files)?;
+        print(&if self.json { format!("{:#}\n", all.to_json(weight)) } else { all.to_text(weight) })?;
         Ok(if problems == 0 { exit::DONE } else { exit::SKIPPED })
     }
 

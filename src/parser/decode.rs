@@ -93,6 +93,12 @@ pub struct Decoder<'m> {
     scratch: Scratch,
     /// Derivations that had a particle after each word of the last sentence.
     pub sizes: Vec<u32>,
+    /// ln of p of each word of the last sentence, and of its end, given those before: of the derivations that were kept
+    /// before it, the share that goes on to it. These are the predictions of an incremental parser (Roark 2001): they add
+    /// up to at most one over all words.
+    pub words_ln: Vec<f64>,
+    /// ln of the sum of p over the derivations that were kept last.
+    kept_ln: f64,
 }
 
 impl<'m> Decoder<'m> {
@@ -107,6 +113,8 @@ impl<'m> Decoder<'m> {
             reduced: vec![],
             scratch: Scratch::default(),
             sizes: vec![],
+            words_ln: vec![],
+            kept_ln: 0.0,
         }
     }
 
@@ -147,6 +155,8 @@ impl<'m> Decoder<'m> {
         self.arena.clear();
         self.beam.clear();
         self.sizes.clear();
+        self.words_ln.clear();
+        self.kept_ln = 0.0;
         self.beam.push(Derivation { top: NOTHING, weight: Weight::ONE, particles: self.particles });
         let count = words.len() as u32;
         for (place, &word) in (0..).zip(words) {
@@ -157,6 +167,9 @@ impl<'m> Decoder<'m> {
         for at in 0..self.beam.len() {
             self.beam[at] = self.end(self.beam[at]);
         }
+        if let Some(end_ln) = self.words_ln.last_mut() {
+            *end_ln += Weight::sum_ln(self.beam.iter().map(|d| d.weight)) - self.kept_ln;
+        }
     }
 
     /// Brings all derivations to where the next word, or the dummy root, has been generated.
@@ -166,14 +179,22 @@ impl<'m> Decoder<'m> {
             Search::Particles => {
                 self.divide(next);
                 std::mem::swap(&mut self.beam, &mut self.shifted);
+                self.note_word();
                 self.select();
             }
             Search::Beam => {
                 self.widen(next);
                 std::mem::swap(&mut self.beam, &mut self.shifted);
+                self.note_word();
                 prune(&mut self.beam, self.particles as usize);
             }
         }
+        self.kept_ln = Weight::sum_ln(self.beam.iter().map(|d| d.weight));
+    }
+
+    /// Notes p of the word that all derivations have shifted.
+    fn note_word(&mut self) {
+        self.words_ln.push(Weight::sum_ln(self.beam.iter().map(|d| d.weight)) - self.kept_ln);
     }
 
     /// What can be done with a derivation: kinds as a set, and of each its best action with p and the share of particles that

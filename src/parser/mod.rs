@@ -20,7 +20,7 @@
 //! - `distribution`, `model`: what was learned, as it is kept and asked
 //! - `decode`, `weight`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
 //! - `text`: sentences to be parsed, and their parses
-//! - `generate`, `perplexity`, `show`: what else is done with a parser
+//! - `generate`, `perplexity`, `interpolate`, `show`: what else is done with a parser
 
 pub mod action;
 pub mod configuration;
@@ -32,6 +32,7 @@ pub mod filter;
 pub mod generate;
 pub mod gold;
 pub mod hierarchies;
+pub mod interpolate;
 pub mod job;
 pub mod left_corner;
 pub mod lexicon;

@@ -87,6 +87,11 @@ impl Unparsed {
             .map_or("", str::trim)
     }
 
+    /// The words as they are spelt.
+    pub fn forms(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|word| self.column(word, column::FORM))
+    }
+
     /// Number of words.
     pub fn len(&self) -> usize {
         self.words.len()

@@ -34,7 +34,7 @@ fn noun_phrase(words: &mut Words, rng: &mut Generator, depth: u32) -> usize {
 }
 
 /// Sentences of a small grammar as CoNLL-U.
-fn treebank(seed: u64, sentences: u64) -> String {
+pub fn treebank(seed: u64, sentences: u64) -> String {
     let mut text = String::new();
     for sentence in 0..sentences {
         let mut rng = generator(seed, Purpose::Synth, sentence, 0);
