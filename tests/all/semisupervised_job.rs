@@ -155,6 +155,44 @@ fn only_words_learn_unless_all_is_set() {
 }
 
 #[test]
+fn a_parser_and_an_ngram_model_predict_together() {
+    let folder = folder();
+    let job = job(folder.path(), "");
+    let (parser, ngram) = (folder.path().join("parser"), folder.path().join("ngram"));
+    assert_eq!(start(&job, &parser, &["--set", "ngram.order=0"]).end().0, 0);
+    let text = "kind = 'lm'\n[corpus]\ntrain = ['raw.txt']\n[model]\norder = 3\n[sampler]\nsweeps = 10\n";
+    let (code, stderr) = start(&write(folder.path(), "lm.toml", text), &ngram, &[]).end();
+    assert_eq!(code, 0, "{stderr}");
+    write(folder.path(), "dev.txt", raw_text(6, 60));
+    let perplexity = |more: &[&str]| {
+        let mut command = sawmill();
+        command.current_dir(folder.path()).args(["perplexity", "parser", "held-out.txt", "--json"]).args(more);
+        let (code, stdout, stderr) = run(&mut command);
+        assert_eq!(code, 0, "{stderr}");
+        serde_json::from_str::<Value>(&stdout).expect("JSON")
+    };
+    let mixed = perplexity(&["--interpolate", "ngram", "--tune", "dev.txt"]);
+    let figure = |key: &str| mixed[key].as_f64().unwrap_or_else(|| panic!("{key}: {mixed}"));
+    let alone = [figure("perplexity_parser"), figure("perplexity_ngram")];
+    assert!(figure("perplexity") < alone[0].min(alone[1]), "{mixed}");
+    assert!(figure("weight") > 0.0 && figure("weight") < 1.0, "{mixed}");
+    // At the ends of the scale each is alone; over the derivations kept to the end, the parser's figure is no better.
+    for (weight, alone) in [("1", alone[0]), ("0", alone[1])] {
+        let ends = perplexity(&["--interpolate", "ngram", "--weight", weight]);
+        assert_eq!(ends["perplexity"].as_f64(), Some(alone), "{ends}");
+    }
+    let bound = perplexity(&[])["perplexity"].as_f64().expect("a figure");
+    assert!(bound > alone[0] * (1.0 - 1e-9), "{bound} {mixed}");
+    let command = |more: &[&str]| {
+        let mut command = sawmill();
+        run(command.current_dir(folder.path()).args(["perplexity", "ngram", "held-out.txt"]).args(more))
+    };
+    let (code, _, stderr) = command(&["--interpolate", "ngram"]);
+    assert!(code == 2 && stderr.contains("is for parsers"), "{code}: {stderr}");
+    assert_eq!(command(&["--interpolate", "ngram", "--weight", "2"]).0, 2);
+}
+
+#[test]
 fn odd_text_is_counted_and_told() {
     let folder = folder();
     let job = job(folder.path(), "max_words = 50\n");
