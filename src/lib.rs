@@ -38,8 +38,8 @@
 //!   draw or a file.
 //! - Floats are added up in shard order, and computed in an order that no processor changes ([`math`]).
 //!
-//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs`, `ngram_job.rs`, `parser_job.rs`, `induction_job.rs`, `adaptor_job.rs` and
-//! `study_job.rs` hold every job to it, byte for byte.
+//! `tests/all/law.rs`, `topics_job.rs`, `lm_job.rs`, `ngram_job.rs`, `parser_job.rs`, `semisupervised_job.rs`, `induction_job.rs`,
+//! `adaptor_job.rs` and `study_job.rs` hold every job to it, byte for byte.
 //!
 //! # Crashes
 //!
