@@ -93,11 +93,9 @@ pub struct Decoder<'m> {
     scratch: Scratch,
     /// Derivations that had a particle after each word of the last sentence.
     pub sizes: Vec<u32>,
-    /// ln of p of each word of the last sentence, and of its end, given those before: of the derivations that were kept
-    /// before it, the share that goes on to it. These are the predictions of an incremental parser (Roark 2001): they add
-    /// up to at most one over all words.
-    pub words_ln: Vec<f64>,
-    /// ln of the sum of p over the derivations that were kept last.
+    /// Where words are to be predicted one by one: ln of p of each so far.
+    words_ln: Option<Vec<f64>>,
+    /// ln of the sum of p over the derivations that were kept last, there.
     kept_ln: f64,
 }
 
@@ -113,7 +111,7 @@ impl<'m> Decoder<'m> {
             reduced: vec![],
             scratch: Scratch::default(),
             sizes: vec![],
-            words_ln: vec![],
+            words_ln: None,
             kept_ln: 0.0,
         }
     }
@@ -147,7 +145,7 @@ impl<'m> Decoder<'m> {
     /// ln of the sum of p over the derivations that were found: what the words have at least.
     pub fn evidence_ln(&mut self, words: &[Given]) -> f64 {
         self.search(words);
-        Weight::sum_ln(self.beam.iter().map(|d| d.weight))
+        self.beam_ln()
     }
 
     /// Leaves complete derivations in the beam.
@@ -155,8 +153,6 @@ impl<'m> Decoder<'m> {
         self.arena.clear();
         self.beam.clear();
         self.sizes.clear();
-        self.words_ln.clear();
-        self.kept_ln = 0.0;
         self.beam.push(Derivation { top: NOTHING, weight: Weight::ONE, particles: self.particles });
         let count = words.len() as u32;
         for (place, &word) in (0..).zip(words) {
@@ -167,9 +163,23 @@ impl<'m> Decoder<'m> {
         for at in 0..self.beam.len() {
             self.beam[at] = self.end(self.beam[at]);
         }
-        if let Some(end_ln) = self.words_ln.last_mut() {
-            *end_ln += Weight::sum_ln(self.beam.iter().map(|d| d.weight)) - self.kept_ln;
-        }
+    }
+
+    /// ln of p of each word, and of the end of the sentence, given those before: of the derivations that were kept before it,
+    /// the share that goes on to it. These are the predictions of an incremental parser (Roark 2001), which add up to at most
+    /// one over all words.
+    pub fn words_ln(&mut self, words: &[Given]) -> Vec<f64> {
+        self.kept_ln = 0.0;
+        self.words_ln = Some(vec![]);
+        self.search(words);
+        let mut words_ln = self.words_ln.take().expect("they were noted");
+        *words_ln.last_mut().expect("the end") += self.beam_ln() - self.kept_ln;
+        words_ln
+    }
+
+    /// ln of the sum of p over the derivations in the beam.
+    fn beam_ln(&self) -> f64 {
+        Weight::sum_ln(self.beam.iter().map(|d| d.weight))
     }
 
     /// Brings all derivations to where the next word, or the dummy root, has been generated.
@@ -189,12 +199,17 @@ impl<'m> Decoder<'m> {
                 prune(&mut self.beam, self.particles as usize);
             }
         }
-        self.kept_ln = Weight::sum_ln(self.beam.iter().map(|d| d.weight));
+        if self.words_ln.is_some() {
+            self.kept_ln = self.beam_ln();
+        }
     }
 
-    /// Notes p of the word that all derivations have shifted.
+    /// Notes p of the word that all derivations have generated, where that is asked for.
     fn note_word(&mut self) {
-        self.words_ln.push(Weight::sum_ln(self.beam.iter().map(|d| d.weight)) - self.kept_ln);
+        if let Some(mut words_ln) = self.words_ln.take() {
+            words_ln.push(self.beam_ln() - self.kept_ln);
+            self.words_ln = Some(words_ln);
+        }
     }
 
     /// What can be done with a derivation: kinds as a set, and of each its best action with p and the share of particles that

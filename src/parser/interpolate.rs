@@ -42,9 +42,9 @@ impl Predictions {
     ) -> io::Result<()> {
         let index = Index::new(ngram);
         let work = |decoder: &mut Decoder<'_>, sentence: &Unparsed| {
-            decoder.evidence_ln(&sentence.given(model, settings.tags));
+            let words_ln = decoder.words_ln(&sentence.given(model, settings.tags));
             let by_ngram = predict(ngram, index.as_ref(), sentence);
-            decoder.words_ln.iter().zip(by_ngram).map(|(&word_ln, q)| [libm::exp(word_ln), q]).collect()
+            words_ln.into_iter().zip(by_ngram).map(|(word_ln, q)| [libm::exp(word_ln), q]).collect()
         };
         let batch = |batch: &[Unparsed]| {
             let all: Vec<Vec<[f64; 2]>> =
