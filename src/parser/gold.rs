@@ -10,7 +10,7 @@ use super::action::{Action, Actions, System};
 use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::job::Part;
 use super::lexicon::Lexicon;
-use super::treebank::{Treebank, Word};
+use super::treebank::Word;
 use crate::corpus::tree::Tree;
 use crate::transition::{Label, LeftCorner, arc_standard, follow_oracle, left_corner};
 
@@ -37,16 +37,6 @@ pub struct Token {
 }
 
 impl Gold {
-    /// Becomes a sentence of a treebank.
-    pub fn read(&mut self, treebank: &Treebank, sentence: usize, lexicon: &Lexicon) {
-        let words = treebank.sentence(sentence).iter().enumerate();
-        let words = words.map(|(place, word)| {
-            let form = lexicon.word(treebank.forms.name(word.form), place == 0);
-            Word { form, ..*word }
-        });
-        self.set(words, lexicon);
-    }
-
     /// Becomes a tree of words whose forms are numbers of the lexicon.
     pub fn set(&mut self, words: impl ExactSizeIterator<Item = Word> + Clone, lexicon: &Lexicon) {
         self.tree.set_heads(words.clone().map(|word| word.head));

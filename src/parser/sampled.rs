@@ -112,14 +112,7 @@ impl Sampler {
     pub fn new(plan: &Plan, lexicon: &Lexicon, treebank: &Treebank, is_mine: impl Fn(u32) -> bool) -> Sampler {
         let lengths: Vec<u64> = treebank.sentences().map(|sentence| sentence.len() as u64).collect();
         let runs = shards(&lengths, plan.schedule.shards);
-        let sentence = |number: usize| {
-            let words = treebank.sentence(number).iter().enumerate();
-            let word = |(place, word): (usize, &Word)| Word {
-                form: lexicon.word(treebank.forms.name(word.form), place == 0),
-                ..*word
-            };
-            Sentence { words: words.map(word).collect(), ..Sentence::default() }
-        };
+        let sentence = |number: usize| Sentence { words: lexicon.sentence(treebank, number), ..Sentence::default() };
         let own = (0..).zip(runs).filter(|(number, _)| is_mine(*number));
         Sampler {
             hierarchies: Hierarchies::new(plan, lexicon),

@@ -465,7 +465,7 @@ fn derivations_are_drawn_from_their_posterior() {
 
     // The exact posterior: derivations of both trees, each with all seatings of what it generates.
     let mut golds = vec![Gold::default(); 2];
-    (0..2).for_each(|number| golds[number].read(&treebank, number, &lexicon));
+    (0..2).for_each(|number| golds[number].set(lexicon.sentence(&treebank, number).into_iter(), &lexicon));
     let choices: Vec<Vec<Derivation>> = golds.iter().map(all_derivations).collect();
     assert_eq!([choices[0].len(), choices[1].len()], [2, 3]);
     let mut exact = BTreeMap::new();
@@ -522,7 +522,7 @@ fn left_corner_derivations_are_possible_and_give_their_trees() {
         for number in 0..treebank.len() {
             let words = treebank.sentence(number);
             let mut gold = Gold::default();
-            gold.read(&treebank, number, lexicon);
+            gold.set(lexicon.sentence(&treebank, number).into_iter(), lexicon);
             let (mut arena, mut top, mut generated) = (Configurations::default(), NOTHING, 0);
             let mut actions = vec![];
             let mut system = LeftCorner::default();

@@ -1,14 +1,12 @@
 //! Adaptor grammars as a user sees them: the same model whatever happens on the way, segmentation, parses, bad input.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, write};
+use crate::support::{Running, figure, folder, free_addresses, real_data, run, run_killed, sawmill, start, write};
 
 /// Utterances of a small language: words that are drawn one by one, blanks between them.
 fn utterances(seed: u64, count: u64) -> String {
@@ -37,23 +35,11 @@ fn job(folder: &Path, grammar: &str, more: &str) -> PathBuf {
     write(folder, "job.toml", text)
 }
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
 /// The model and the files of the report that hold nothing about speed.
 fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/scores.tsv", "report/cached.tsv", "report/rules.tsv", "report/parses.txt"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()
-}
-
-fn figure(out: &Path, key: &str) -> f64 {
-    let summary = std::fs::read(out.join("report/summary.json")).expect("a summary");
-    let summary: Value = serde_json::from_slice(&summary).expect("JSON");
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
 }
 
 const SHORT: &str = "[sampler]\nsweeps = 30\nsync_every = 2\ntemperature = 2.0\nanneal = 6\n\
@@ -99,23 +85,8 @@ fn killed_at_any_moment_and_resumed_by_others_the_grammar_is_the_same() {
     let whole = folder.path().join("whole");
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
     let out = folder.path().join("killed");
-    let mut rng = generator(9, Purpose::Synth, 0, 0);
-    let mut kills = 0;
-    let mut child = start(&job, &out, &["--workers", "1"]);
-    while kills < 4 {
-        std::thread::sleep(Duration::from_millis(rng.random_range(100..350)));
-        if child.try_wait().unwrap().is_some() {
-            break;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-        let workers = (1 + kills % 3).to_string();
-        child = start(&job, &out, &["--resume", "--workers", &workers]);
-    }
+    let kills = run_killed(&job, &out, &[], 4, 100..350);
     assert!(kills >= 2, "it was over after {kills} kills");
-    let (code, stderr) = child.end();
-    assert_eq!(code, 0, "{stderr}");
     assert!(results(&whole) == results(&out), "killed {kills} times");
 }
 

@@ -1,14 +1,12 @@
 //! Grammar induction as a user sees it: the same grammars whatever happens on the way, quality, parses, and bad input.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, write};
+use crate::support::{Running, figure, folder, free_addresses, real_data, run, run_killed, sawmill, start, write};
 
 /// A sentence: words with tags and heads, as CoNLL-U.
 fn rows(id: &str, words: &[(&str, &str, usize)]) -> String {
@@ -66,23 +64,11 @@ fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "job.toml", text)
 }
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
 /// The model and the files of the report that hold nothing about speed.
 fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/runs.tsv", "report/winners.tsv", "report/dependents.tsv"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()
-}
-
-fn figure(out: &Path, key: &str) -> f64 {
-    let text = std::fs::read(out.join("report/summary.json")).expect("a summary");
-    let summary: Value = serde_json::from_slice(&text).expect("JSON");
-    summary[key].as_f64().unwrap_or_else(|| panic!("{key} in {summary}"))
 }
 
 const SMALL: &str = "[model]\ntype = 'levg'\nsmoothing = 'skip-head'\nlexicalise_from = 40\n\
@@ -140,22 +126,8 @@ fn killed_at_any_moment_and_resumed_by_others_the_grammars_are_the_same() {
         let whole = folder.path().join("whole");
         assert_eq!(start(&job, &whole, &flags("2")).end().0, 0);
         let out = folder.path().join(format!("killed-{}", &spread[19..21]));
-        let mut rng = generator(9, Purpose::Synth, 0, 0);
-        let mut kills = 0;
-        let mut child = start(&job, &out, &flags("1"));
-        while kills < 3 {
-            std::thread::sleep(Duration::from_millis(rng.random_range(100..350)));
-            if child.try_wait().unwrap().is_some() {
-                break;
-            }
-            child.kill().unwrap();
-            child.wait().unwrap();
-            kills += 1;
-            child = start(&job, &out, &[&["--resume"], &flags(["1", "2", "3"][kills % 3])[..]].concat());
-        }
+        let kills = run_killed(&job, &out, &["--set", spread], 3, 100..350);
         assert!(kills >= 1, "{spread}: it was over after {kills} kills");
-        let (code, stderr) = child.end();
-        assert_eq!(code, 0, "{stderr}");
         assert!(results(&whole) == results(&out), "{spread}: killed {kills} times");
     }
 }

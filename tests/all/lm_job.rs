@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use sawmill::lm::history::History;
 use sawmill::lm::model::LanguageModel;
-use serde_json::Value;
 
-use crate::support::{finish, folder, free_addresses, real_data, run, sawmill, write};
+use crate::support::{
+    Running, figure, folder, free_addresses, real_data, run, run_killed, sawmill, start, summary, write,
+};
 
 /// Sentences out of a small grammar of words, some of them rare.
 fn corpus(seed: u64, sentences: u64) -> String {
@@ -42,30 +41,11 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 
 const SHORT: &str = "[sampler]\nsweeps = 24\nburn_in = 8\nsample_every = 4\nsync_every = 2\n[checkpoint]\nevery = 4\n";
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Child {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
-}
-
-fn end(child: Child) -> (i32, String) {
-    let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
-    (code, stderr)
-}
-
 /// The model and the files of the report that hold nothing about speed.
 fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/perplexity.tsv", "report/depths.tsv"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()
-}
-
-fn summary(out: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).expect("a summary")).expect("JSON")
-}
-
-fn figure(out: &Path, key: &str) -> f64 {
-    summary(out)[key].as_f64().unwrap_or_else(|| panic!("{key} in {}", summary(out)))
 }
 
 #[test]
@@ -76,7 +56,7 @@ fn threads_and_processes_give_the_same_language_model() {
         let mut expected = None;
         for workers in ["1", "2", "3", "7"] {
             let out = folder.path().join(format!("threads-{workers}"));
-            let (code, stderr) = end(start(&job, &out, &["--workers", workers]));
+            let (code, stderr) = start(&job, &out, &["--workers", workers]).end();
             assert_eq!(code, 0, "{stderr}");
             let found = results(&out);
             assert!(expected.get_or_insert(found.clone()) == &found, "{order}: {workers} threads");
@@ -87,7 +67,7 @@ fn threads_and_processes_give_the_same_language_model() {
             let flags = |process: &'static str| {
                 ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers, "--secret", "s"]
             };
-            for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(end) {
+            for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
                 assert_eq!(code, 0, "{stderr}");
             }
             assert!(expected.as_ref().unwrap() == &results(&out), "{order}: 2 processes of {workers}");
@@ -119,25 +99,10 @@ fn killed_at_any_moment_and_resumed_by_others_the_language_model_is_the_same() {
         let job = job(folder.path(), &format!("{order}{sampler}"));
         write(folder.path(), "train.txt", corpus(1, 6000));
         let whole = folder.path().join("whole");
-        assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+        assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
         let out = folder.path().join("killed");
-        let mut rng = generator(9, Purpose::Synth, 0, 0);
-        let mut kills = 0;
-        let mut child = start(&job, &out, &["--workers", "1"]);
-        while kills < 5 {
-            std::thread::sleep(Duration::from_millis(rng.random_range(100..500)));
-            if child.try_wait().unwrap().is_some() {
-                break;
-            }
-            child.kill().unwrap();
-            child.wait().unwrap();
-            kills += 1;
-            let workers = (1 + kills % 3).to_string();
-            child = start(&job, &out, &["--resume", "--workers", &workers]);
-        }
+        let kills = run_killed(&job, &out, &[], 5, 100..500);
         assert!(kills >= 2, "it was over after {kills} kills");
-        let (code, stderr) = end(child);
-        assert_eq!(code, 0, "{stderr}");
         assert!(results(&whole) == results(&out), "{order}: killed {kills} times");
     }
 }
@@ -200,7 +165,7 @@ fn counts_hold_together_after_every_synchronisation() {
             let out = folder.path().join(sweeps);
             let setting = format!("sampler.sweeps={sweeps}");
             let flags = ["--workers", "2", "--set", "corpus.min_count=1", "--set", "corpus.test=[]", "--set", &setting];
-            let (code, stderr) = end(start(&job, &out, &flags));
+            let (code, stderr) = start(&job, &out, &flags).end();
             assert_eq!(code, 0, "{stderr}");
             let model = LanguageModel::load(&out).expect("a model");
             let ngrams = count_ngrams(&model, &text);
@@ -228,7 +193,7 @@ fn one_shard_and_held_out_sentences() {
     let mut expected = None;
     for workers in ["1", "2"] {
         let out = folder.path().join(workers);
-        let (code, stderr) = end(start(&job, &out, &[&flags[..], &["--workers", workers]].concat()));
+        let (code, stderr) = start(&job, &out, &[&flags[..], &["--workers", workers]].concat()).end();
         assert_eq!(code, 0, "{stderr}");
         assert_eq!(summary(&out)["sentences"], 50);
         assert_eq!(summary(&out)["training_sentences"], 550);
@@ -243,7 +208,7 @@ fn odd_texts_give_sensible_results_or_clear_errors() {
     let train = |text: &str| write(folder.path(), "train.txt", text);
     let job = job(folder.path(), "[sampler]\nsweeps = 3\n");
     let out = folder.path().join("out");
-    let try_run = |more: &[&str]| end(start(&job, &out, more));
+    let try_run = |more: &[&str]| start(&job, &out, more).end();
 
     train("");
     let (code, stderr) = try_run(&[]);
@@ -296,7 +261,7 @@ fn a_line_of_ten_million_tokens_is_one_sentence() {
     (0..10_000_000u32).for_each(|i| text.push_str(if (i / 3) % 2 == 0 { "a " } else { "b " }));
     write(folder.path(), "train.txt", text + "\n");
     let out = folder.path().join("out");
-    let (code, stderr) = end(start(&job, &out, &["--workers", "1", "--set", "corpus.min_count=1"]));
+    let (code, stderr) = start(&job, &out, &["--workers", "1", "--set", "corpus.min_count=1"]).end();
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(figure(&out, "training_tokens"), 10_000_001.0);
 }

@@ -1,15 +1,12 @@
 //! Topic n-gram models as a user sees them: the same result whatever happens on the way.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
-use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::support::{finish, folder, free_addresses, sawmill, write};
+use crate::support::{Running, folder, free_addresses, run_killed, start, summary, write};
 
 /// Documents about three things: each thing has words of its own, and an order of them.
 fn corpus(documents: u64, sentences: u64) -> String {
@@ -45,27 +42,12 @@ fn job(folder: &Path, model: &str, sampler: &str) -> PathBuf {
     write(folder, "job.toml", text)
 }
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Child {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
-}
-
-fn end(child: Child) -> (i32, String) {
-    let (code, _, stderr) = finish(child.wait_with_output().expect("it ends"));
-    (code, stderr)
-}
-
 /// The table of perplexities, and a hash of the model's bytes, of which there are many; RESCALING keeps none.
 fn result(out: &Path) -> (String, Option<u64>) {
     let model = std::fs::read(out.join("model")).ok();
     assert_eq!(model.is_none(), summary(out)["model"] == "rescaling");
     let table = std::fs::read_to_string(out.join("report/perplexity.tsv")).expect("a report");
     (table, model.map(|bytes| xxh3_64(&bytes)))
-}
-
-fn summary(out: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).expect("a summary")).expect("JSON")
 }
 
 #[test]
@@ -78,7 +60,7 @@ fn threads_and_processes_give_the_same_topic_ngrams() {
         let mut expected = None;
         for workers in ["1", "2", "3", "7"] {
             let out = folder.path().join(format!("threads-{workers}"));
-            let (code, stderr) = end(start(&job, &out, &["--workers", workers]));
+            let (code, stderr) = start(&job, &out, &["--workers", workers]).end();
             assert_eq!(code, 0, "{stderr}");
             let found = result(&out);
             assert_eq!(expected.get_or_insert(found.clone()), &found, "{model}: {workers} threads");
@@ -93,7 +75,7 @@ fn threads_and_processes_give_the_same_topic_ngrams() {
         let flags = |process: &'static str| {
             ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "2", "--secret", "s"]
         };
-        for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(end) {
+        for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
             assert_eq!(code, 0, "{stderr}");
         }
         assert_eq!(expected.as_ref().unwrap(), &result(&out), "{model}: 2 processes of 2");
@@ -108,26 +90,11 @@ fn killed_at_any_moment_and_resumed_by_others_the_topic_ngrams_are_the_same() {
         let sampler = "[sampler]\nsweeps = 120\n[evaluation]\nevery = 30\nparticles = 2\n[checkpoint]\nevery = 5\n";
         let job = job(folder.path(), model, sampler);
         let whole = folder.path().join("whole");
-        let (code, stderr) = end(start(&job, &whole, &["--workers", "2"]));
+        let (code, stderr) = start(&job, &whole, &["--workers", "2"]).end();
         assert_eq!(code, 0, "{stderr}");
         let out = folder.path().join("killed");
-        let mut rng = generator(9, Purpose::Synth, 0, 0);
-        let mut kills = 0;
-        let mut child = start(&job, &out, &["--workers", "1"]);
-        while kills < 4 {
-            std::thread::sleep(Duration::from_millis(rng.random_range(150..600)));
-            if child.try_wait().unwrap().is_some() {
-                break;
-            }
-            child.kill().unwrap();
-            child.wait().unwrap();
-            kills += 1;
-            let workers = (1 + kills % 3).to_string();
-            child = start(&job, &out, &["--resume", "--workers", &workers]);
-        }
+        let kills = run_killed(&job, &out, &[], 4, 150..600);
         assert!(kills >= 2, "it was over after {kills} kills");
-        let (code, stderr) = end(child);
-        assert_eq!(code, 0, "{stderr}");
         assert_eq!(result(&whole), result(&out), "{model}: killed {kills} times");
     }
 }
@@ -138,7 +105,7 @@ fn settings_of_rescaling_are_checked() {
     write(folder.path(), "corpus.txt", corpus(9, 2));
     let job = job(folder.path(), RESCALING, "[sampler]\nsweeps = 2\n");
     for (setting, expected) in [("model.weight=2.5", "between 0"), ("sampler.ngram_sweeps=0", "at least once")] {
-        let (code, stderr) = end(start(&job, &folder.path().join("out"), &["--set", setting]));
+        let (code, stderr) = start(&job, &folder.path().join("out"), &["--set", setting]).end();
         assert_eq!(code, 2, "{stderr}");
         assert!(stderr.contains(expected), "{stderr}");
     }

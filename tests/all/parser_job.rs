@@ -1,14 +1,15 @@
 //! Parsers as a user sees them: the same model whatever happens on the way, quality, parses, scores, and bad input.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use rand::RngExt;
 use sawmill::cluster::rng::{Generator, Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, write};
+use crate::support::{
+    Running, figure, folder, free_addresses, real_data, run, run_killed, sawmill, start, summary, write,
+};
 
 /// A sentence in the making: (form, tag, head, label), heads counted from 1.
 type Words = Vec<(String, &'static str, usize, &'static str)>;
@@ -67,25 +68,11 @@ fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "job.toml", text)
 }
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
 /// The model and the files of the report that hold nothing about speed.
 fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/scores.tsv", "report/depths.tsv"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()
-}
-
-fn summary(out: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).expect("a summary")).expect("JSON")
-}
-
-fn figure(out: &Path, key: &str) -> f64 {
-    summary(out)[key].as_f64().unwrap_or_else(|| panic!("{key} in {}", summary(out)))
 }
 
 /// `sawmill parse` of a text or file.
@@ -187,23 +174,8 @@ fn is_the_same_when_killed(oracle: &str, sweeps: u32) {
     let whole = folder.path().join("whole");
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
     let out = folder.path().join("killed");
-    let mut rng = generator(9, Purpose::Synth, 0, 0);
-    let mut kills = 0;
-    let mut child = start(&job, &out, &["--workers", "1"]);
-    while kills < 4 {
-        std::thread::sleep(Duration::from_millis(rng.random_range(150..450)));
-        if child.try_wait().unwrap().is_some() {
-            break;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-        let workers = (1 + kills % 3).to_string();
-        child = start(&job, &out, &["--resume", "--workers", &workers]);
-    }
+    let kills = run_killed(&job, &out, &[], 4, 150..450);
     assert!(kills >= 2, "it was over after {kills} kills");
-    let (code, stderr) = child.end();
-    assert_eq!(code, 0, "{stderr}");
     assert!(results(&whole) == results(&out), "killed {kills} times");
 }
 

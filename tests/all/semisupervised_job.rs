@@ -2,16 +2,12 @@
 //! stays, and odd text.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
-use rand::RngExt;
-use sawmill::cluster::rng::{Purpose, generator};
 use sawmill::parser::model::ParserModel;
 use serde_json::Value;
 
 use crate::parser_job::treebank;
-use crate::support::{Running, folder, free_addresses, run, sawmill, write};
+use crate::support::{Running, folder, free_addresses, run, run_killed, sawmill, start, summary, write};
 
 /// Sentences of the grammar as tokenised text; half of the nouns are words that the treebank does not have.
 fn raw_text(seed: u64, sentences: u64) -> String {
@@ -50,20 +46,10 @@ fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "job.toml", text)
 }
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
 /// The model and the files of the report that hold nothing about speed.
 fn results(out: &Path) -> Vec<Vec<u8>> {
     let read = |name: &str| std::fs::read(out.join(name)).expect("a result");
     ["model", "report/scores.tsv", "report/perplexity.tsv"].map(read).to_vec()
-}
-
-fn summary(out: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).expect("a summary")).expect("JSON")
 }
 
 #[test]
@@ -105,23 +91,8 @@ fn killed_at_any_moment_and_resumed_by_others_the_parser_is_the_same() {
     let whole = folder.path().join("whole");
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
     let out = folder.path().join("killed");
-    let mut rng = generator(9, Purpose::Synth, 0, 0);
-    let mut kills = 0;
-    let mut child = start(&job, &out, &["--workers", "1"]);
-    while kills < 5 {
-        std::thread::sleep(Duration::from_millis(rng.random_range(200..500)));
-        if child.try_wait().unwrap().is_some() {
-            break;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        kills += 1;
-        let workers = (1 + kills % 3).to_string();
-        child = start(&job, &out, &["--resume", "--workers", &workers]);
-    }
+    let kills = run_killed(&job, &out, &[], 5, 200..500);
     assert!(kills >= 2, "it was over after {kills} kills");
-    let (code, stderr) = child.end();
-    assert_eq!(code, 0, "{stderr}");
     assert!(results(&whole) == results(&out), "killed {kills} times");
 }
 

@@ -1,10 +1,14 @@
 //! Running sawmill as a user does, and reading what it left.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use sawmill::cluster::rng::{Purpose, generator};
+use serde_json::Value;
 
 /// The program under test.
 pub fn sawmill() -> Command {
@@ -60,6 +64,45 @@ impl Drop for Running {
             let _ = child.wait();
         }
     }
+}
+
+/// Starts a run of a job.
+pub fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
+    let mut command = sawmill();
+    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
+    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Runs a job that is killed up to `most` times, each time after some milliseconds drawn from `pauses`, and resumed with another
+/// number of workers, until it is done. Returns how often it was killed.
+pub fn run_killed(job: &Path, out: &Path, more: &[&str], most: u64, pauses: Range<u64>) -> u64 {
+    let mut rng = generator(9, Purpose::Synth, 0, 0);
+    let mut kills = 0;
+    let mut child = start(job, out, &[more, &["--workers", "1"]].concat());
+    while kills < most {
+        std::thread::sleep(Duration::from_millis(rng.random_range(pauses.clone())));
+        if child.try_wait().expect("it can be asked").is_some() {
+            break;
+        }
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        kills += 1;
+        let workers = (1 + kills % 3).to_string();
+        child = start(job, out, &[more, &["--resume", "--workers", &workers]].concat());
+    }
+    let (code, stderr) = child.end();
+    assert_eq!(code, 0, "{stderr}");
+    kills
+}
+
+/// The file `summary.json` of a run.
+pub fn summary(out: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).expect("a summary")).expect("JSON")
+}
+
+/// A figure of it.
+pub fn figure(out: &Path, key: &str) -> f64 {
+    summary(out)[key].as_f64().unwrap_or_else(|| panic!("{key} in {}", summary(out)))
 }
 
 /// A folder for one test, removed at its end.

@@ -10,7 +10,7 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, wait_until, write};
+use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, start, wait_until, write};
 
 /// Documents about four things, each with its own words and some common ones.
 fn corpus(documents: u64, words: u64) -> String {
@@ -39,16 +39,6 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 const SHORT: &str =
     "[model]\ntopics = 8\n[sampler]\nsweeps = 30\nsync_every = 2\n[evaluation]\nevery = 10\n[checkpoint]\nevery = 4\n";
 
-fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
-    let mut command = sawmill();
-    command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
-fn end(child: Running) -> (i32, String) {
-    child.end()
-}
-
 fn model(out: &Path) -> Vec<u8> {
     std::fs::read(out.join("model")).expect("a model")
 }
@@ -72,7 +62,7 @@ fn threads_and_processes_give_the_same_model() {
     let mut expected = None;
     for workers in ["1", "2", "3"] {
         let out = folder.path().join(format!("threads-{workers}"));
-        let (code, stderr) = end(start(&job, &out, &["--workers", workers]));
+        let (code, stderr) = start(&job, &out, &["--workers", workers]).end();
         assert_eq!(code, 0, "{stderr}");
         let found = (model(&out), results(&out));
         assert_eq!(expected.get_or_insert(found.clone()), &found, "{workers} threads");
@@ -83,7 +73,7 @@ fn threads_and_processes_give_the_same_model() {
         let flags = |process: &'static str| {
             ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers, "--secret", "s"]
         };
-        for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(end) {
+        for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
             assert_eq!(code, 0, "{stderr}");
         }
         assert_eq!(expected.as_ref().unwrap(), &(model(&out), results(&out)), "2 processes of {workers}");
@@ -143,7 +133,7 @@ fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
         "[model]\ntopics = 20\n[sampler]\nsweeps = 300\n[evaluation]\nevery = 0\nparticles = 2\n[checkpoint]\nevery = 7\n",
     );
     let whole = folder.path().join("whole");
-    assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+    assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
     for processes in [1, 2] {
         let out = folder.path().join(format!("killed-{processes}"));
         let mut rng = generator(9, Purpose::Synth, processes as u64, 0);
@@ -163,12 +153,12 @@ fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
                 child.kill().unwrap();
             }
             for (process, child) in children.into_iter().enumerate() {
-                let (code, stderr) = end(child);
+                let (code, stderr) = child.end();
                 let expected = if is_victim(process) { -1 } else { 4 }; // another code: it was over before it was killed
                 assert_eq!(code, expected, "process {process} of {processes}: {stderr}");
             }
         }
-        let ends = start_several(&job, &out, processes, &["--resume", "--workers", "2"]).into_iter().map(end);
+        let ends = start_several(&job, &out, processes, &["--resume", "--workers", "2"]).into_iter().map(Running::end);
         ends.for_each(|(code, stderr)| assert_eq!(code, 0, "{stderr}"));
         assert_eq!(model(&whole), model(&out), "{processes} processes");
         assert_eq!(results(&whole), results(&out), "{processes} processes");
@@ -181,7 +171,7 @@ fn killed_before_it_has_begun_it_leaves_a_folder_to_resume_in() {
     write(folder.path(), "corpus.txt", corpus(20, 30));
     let job = job(folder.path(), SHORT);
     let whole = folder.path().join("whole");
-    assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
+    assert_eq!(start(&job, &whole, &["--workers", "1"]).end().0, 0);
     // What is there between two steps of the start: in a new folder, and in one that holds a result.
     let states: [&[&str]; 5] = [
         &["report/"],
@@ -196,7 +186,7 @@ fn killed_before_it_has_begun_it_leaves_a_folder_to_resume_in() {
         for name in state.iter().filter(|name| !name.ends_with('/')) {
             std::fs::write(out.join(name), std::fs::read(whole.join(name)).unwrap_or_default()).unwrap();
         }
-        let (code, stderr) = end(start(&job, &out, &["--resume"]));
+        let (code, stderr) = start(&job, &out, &["--resume"]).end();
         assert_eq!(code, 0, "{state:?}: {stderr}");
         assert!(!stderr.contains("done already"), "{state:?}: {stderr}");
         assert_eq!((model(&whole), results(&whole)), (model(&out), results(&out)), "{state:?}");
@@ -205,7 +195,7 @@ fn killed_before_it_has_begun_it_leaves_a_folder_to_resume_in() {
     let foreign = folder.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("thesis.tex"), "years").unwrap();
-    assert_eq!(end(start(&job, &foreign, &["--resume"])).0, 2);
+    assert_eq!(start(&job, &foreign, &["--resume"]).end().0, 2);
     assert!(foreign.join("thesis.tex").exists());
 }
 
@@ -218,19 +208,19 @@ fn asked_to_stop_it_leaves_a_checkpoint_and_goes_on_with_other_workers() {
         "[model]\ntopics = 10\n[sampler]\nsweeps = 400\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 0\n",
     );
     let (whole, out) = (folder.path().join("whole"), folder.path().join("stopped"));
-    assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
+    assert_eq!(start(&job, &whole, &["--workers", "1"]).end().0, 0);
     for signal in ["-TERM", "-USR1"] {
         let resume: &[&str] = if signal == "-TERM" { &["--workers", "2"] } else { &["--workers", "3", "--resume"] };
         let _ = std::fs::remove_file(out.join("metrics.jsonl")); // of the run before
         let child = start(&job, &out, resume);
         wait_until("some sweeps", || swept(&out) > 5);
         kill(signal, child.id());
-        let (code, stderr) = end(child);
+        let (code, stderr) = child.end();
         assert_eq!(code, 75, "{stderr}");
         let (_, status, _) = run(sawmill().arg("status").arg(&out));
         assert!(status.contains("stopped with a checkpoint") && status.contains("sweep "), "{status}");
     }
-    let (code, stderr) = end(start(&job, &out, &["--resume", "--workers", "1"]));
+    let (code, stderr) = start(&job, &out, &["--resume", "--workers", "1"]).end();
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("going on after sweep"), "{stderr}");
     assert_eq!(model(&whole), model(&out));
@@ -245,7 +235,7 @@ fn launch_brings_a_job_through_a_killed_process() {
         "[model]\ntopics = 20\n[sampler]\nsweeps = 600\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 10\n",
     );
     let whole = folder.path().join("whole");
-    assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+    assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
     let out = folder.path().join("launched");
     let mut command = sawmill();
     command.args(["launch", "-n", "2", "--", "run"]).arg(&job).arg("--out").arg(&out).args([
@@ -260,7 +250,7 @@ fn launch_brings_a_job_through_a_killed_process() {
     });
     let sign: Value = serde_json::from_slice(&std::fs::read(out.join("processes/1.json")).unwrap()).unwrap();
     kill("-KILL", sign["process_id"].as_u64().unwrap() as u32);
-    let (code, stderr) = end(child);
+    let (code, stderr) = child.end();
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("starting again from the last checkpoint"), "{stderr}");
     assert!(stderr.contains("process 1 was killed"), "{stderr}");
@@ -273,7 +263,7 @@ fn launch_reaches_other_hosts_through_ssh() {
     write(folder.path(), "corpus.txt", corpus(60, 80));
     let job = job(folder.path(), SHORT);
     let (whole, out) = (folder.path().join("whole"), folder.path().join("hosts run"));
-    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    assert_eq!(start(&job, &whole, &[]).end().0, 0);
     // In the place of ssh: takes options, a host and a command, and runs the command here, with an empty environment.
     let ssh = write(folder.path(), "ssh", "#!/bin/sh\n[ \"$1\" = -q ] && shift\nshift\nexec env -i sh -c \"$*\"\n");
     Command::new("chmod").arg("+x").arg(&ssh).status().expect("chmod");
@@ -338,7 +328,7 @@ fn two_hosts_give_the_same_model() {
     write(folder.path(), "corpus.txt", corpus(60, 80));
     let job = job(folder.path(), SHORT);
     let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
-    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    assert_eq!(start(&job, &whole, &[]).end().0, 0);
     let file = write(folder.path(), "hosts.txt", "10.77.9.1:7701\n10.77.9.2:7701\n");
     let children = [0, 1].map(|process: usize| {
         let mut command = Command::new("ip");
@@ -352,7 +342,7 @@ fn two_hosts_give_the_same_model() {
         command.env("SAWMILL_SECRET", "s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::spawn(&mut command)
     });
-    for (code, stderr) in children.map(end) {
+    for (code, stderr) in children.map(Running::end) {
         assert_eq!(code, 0, "{stderr}");
     }
     assert_eq!(model(&whole), model(&out));
@@ -377,7 +367,7 @@ fn a_panic_of_one_worker_ends_the_process_with_its_cause() {
     let this = "topics_job::a_panic_of_one_worker_ends_the_process_with_its_cause";
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", this, "--nocapture"]).env(CHILD, "1").stdout(Stdio::null()).stderr(Stdio::piped());
-    let (code, stderr) = end(Running::spawn(&mut command));
+    let (code, stderr) = Running::spawn(&mut command).end();
     assert_eq!(code, 70, "{stderr}");
     assert!(stderr.contains("worker 1 has had enough"), "{stderr}");
 }
@@ -416,7 +406,7 @@ fn a_stuck_process_is_named() {
             child.kill().unwrap();
             child.wait().unwrap();
         } else {
-            let (code, stderr) = end(child);
+            let (code, stderr) = child.end();
             codes.push(code);
             said += &stderr;
         }
@@ -446,7 +436,7 @@ fn status_says_which_process_is_slow_and_when_it_will_be_done() {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
     kill("-TERM", children[0].id());
-    children.into_iter().map(end).for_each(|(code, stderr)| assert_eq!(code, 75, "{stderr}"));
+    children.into_iter().map(Running::end).for_each(|(code, stderr)| assert_eq!(code, 75, "{stderr}"));
     // What is left, from all rounds: they are of five sweeps each.
     let metrics = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap();
     let seconds = metrics.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["seconds"].as_f64().unwrap());
@@ -473,7 +463,7 @@ fn while_it_sweeps_no_stranger_finds_an_open_port() {
     let before = swept(&out);
     wait_until("it goes on", || swept(&out) > before + 5);
     kill("-TERM", children[1].id());
-    children.into_iter().map(end).for_each(|(code, stderr)| assert_eq!(code, 75, "{stderr}"));
+    children.into_iter().map(Running::end).for_each(|(code, stderr)| assert_eq!(code, 75, "{stderr}"));
 }
 
 #[test]
@@ -482,7 +472,7 @@ fn a_damaged_checkpoint_is_refused_and_the_one_before_is_used() {
     write(folder.path(), "corpus.txt", corpus(60, 80));
     let job = job(folder.path(), SHORT);
     let out = folder.path().join("out");
-    assert_eq!(end(start(&job, &out, &[])).0, 0);
+    assert_eq!(start(&job, &out, &[]).end().0, 0);
     let expected = model(&out);
     let part = out.join("checkpoints/sweep-00000030/shard-00002");
     let mut bytes = std::fs::read(&part).unwrap();
@@ -491,7 +481,7 @@ fn a_damaged_checkpoint_is_refused_and_the_one_before_is_used() {
     // As if it had died after the last checkpoint.
     let manifest = std::fs::read_to_string(out.join("manifest.json")).unwrap().replace("\"done\"", "\"running\"");
     std::fs::write(out.join("manifest.json"), manifest).unwrap();
-    let (code, stderr) = end(start(&job, &out, &["--resume"]));
+    let (code, stderr) = start(&job, &out, &["--resume"]).end();
     assert_eq!(code, 0, "{stderr}");
     assert!(
         stderr.contains("shard-00002: its checksum does not match") && stderr.contains("going on after sweep 28"),
@@ -516,11 +506,11 @@ fn a_full_disk_keeps_the_checkpoint_before() {
         "[model]\ntopics = 30\n[sampler]\nsweeps = 20\n[evaluation]\nparticles = 1\n[checkpoint]\nevery = 2\n",
     );
     let (whole, out) = (folder.path().join("whole"), small.join("run"));
-    assert_eq!(end(start(&job, &whole, &[])).0, 0);
-    let full = end(start(&job, &out, &["--workers", "2"]));
+    assert_eq!(start(&job, &whole, &[]).end().0, 0);
+    let full = start(&job, &out, &["--workers", "2"]).end();
     // With more room it goes on from the checkpoint that was there.
     let _ = Command::new("mount").args(["-o", "remount,size=20m"]).arg(&small).status();
-    let resumed = end(start(&job, &out, &["--workers", "1", "--resume"]));
+    let resumed = start(&job, &out, &["--workers", "1", "--resume"]).end();
     let models = [model(&whole), std::fs::read(out.join("model")).unwrap_or_default()];
     let _ = Command::new("umount").arg(&small).status();
     let (code, stderr) = full;
@@ -558,11 +548,11 @@ fn killed_while_it_writes_a_checkpoint_the_one_before_counts() {
         "[model]\ntopics = 10\n[sampler]\nsweeps = 2000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 50\n",
     );
     let (whole, out) = (folder.path().join("whole"), folder.path().join("killed"));
-    assert_eq!(end(start(&job, &whole, &["--workers", "2"])).0, 0);
+    assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
     let child = start(&job, &out, &["--workers", "1"]);
     wait_until("some sweeps", || last_sweep(&out) > Some(5));
     kill("-TERM", child.id());
-    assert_eq!(end(child).0, 75);
+    assert_eq!(child.end().0, 75);
     let before = last_checkpoint(&out);
     let next = (before / 50 + 1) * 50;
     // A pipe that nobody reads, in the place of a file that is about to be written, holds the writer at that very point:
@@ -582,7 +572,7 @@ fn killed_while_it_writes_a_checkpoint_the_one_before_counts() {
         std::fs::remove_file(point).unwrap();
         std::fs::write(point, "half of a fi").unwrap();
     }
-    let (code, stderr) = end(start(&job, &out, &["--resume", "--workers", "2"]));
+    let (code, stderr) = start(&job, &out, &["--resume", "--workers", "2"]).end();
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains(&format!("going on after sweep {before}")), "{stderr}");
     assert_eq!(model(&whole), model(&out));
@@ -595,7 +585,7 @@ fn strangers_at_the_start_do_not_change_the_model() {
     write(folder.path(), "corpus.txt", corpus(60, 80));
     let job = job(folder.path(), SHORT);
     let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
-    assert_eq!(end(start(&job, &whole, &[])).0, 0);
+    assert_eq!(start(&job, &whole, &[]).end().0, 0);
     let addresses = free_addresses(2);
     let hosts = write(folder.path(), "hosts", addresses.join("\n"));
     let process = |number: &'static str, more: &[&str]| {
@@ -620,14 +610,14 @@ fn strangers_at_the_start_do_not_change_the_model() {
     let _ = parrot.write_all(&[0; 32]);
     let mut flood = connect();
     while flood.write_all(&[0; 1 << 16]).is_ok() {}
-    let (code, stderr) = end(process("1", &[]));
+    let (code, stderr) = process("1", &[]).end();
     assert_eq!(code, 2, "{stderr}");
-    let (code, stderr) = end(process("1", &["--secret", "t", "--start-within", "1"]));
+    let (code, stderr) = process("1", &["--secret", "t", "--start-within", "1"]).end();
     assert_eq!(code, 4, "{stderr}");
     assert!(stderr.contains("another secret"), "{stderr}");
-    let (code, stderr) = end(process("1", &["--secret", "s"]));
+    let (code, stderr) = process("1", &["--secret", "s"]).end();
     assert_eq!(code, 0, "{stderr}");
-    let (code, stderr) = end(first);
+    let (code, stderr) = first.end();
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("it holds another secret") && stderr.contains("it is not sawmill"), "{stderr}");
     assert_eq!(model(&whole), model(&out));
@@ -643,16 +633,16 @@ fn a_run_folder_is_for_one_job_at_a_time() {
         "[model]\ntopics = 10\n[sampler]\nsweeps = 3000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 100\n",
     );
     let (whole, out) = (folder.path().join("whole"), folder.path().join("shared"));
-    assert_eq!(end(start(&job, &whole, &["--workers", "1"])).0, 0);
+    assert_eq!(start(&job, &whole, &["--workers", "1"]).end().0, 0);
     let mut first = start(&job, &out, &["--workers", "1"]);
     wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
     for more in [&[][..], &["--resume"], &["--set", "seed=4"]] {
-        let (code, stderr) = end(start(&job, &out, more));
+        let (code, stderr) = start(&job, &out, more).end();
         assert_eq!(code, 2, "{stderr}");
         assert!(stderr.contains("another run is writing into this folder"), "{stderr}");
     }
     assert!(first.try_wait().unwrap().is_none(), "the first is still at it");
-    let (code, stderr) = end(first);
+    let (code, stderr) = first.end();
     assert_eq!(code, 0, "{stderr}");
     assert_eq!((model(&whole), results(&whole)), (model(&out), results(&out)));
 }
@@ -704,7 +694,7 @@ fn on_brown_eight_shards_are_as_good_as_one() {
         let out = folder.path().join(shards);
         let set = format!("shards={shards}");
         let (code, stderr) =
-            end(start(&job, &out, &["--set", &set, "--set", "sampler.sweeps=100", "--set", "evaluation.every=0"]));
+            start(&job, &out, &["--set", &set, "--set", "sampler.sweeps=100", "--set", "evaluation.every=0"]).end();
         assert_eq!(code, 0, "{stderr}");
         let summary: Value = serde_json::from_slice(&std::fs::read(out.join("report/summary.json")).unwrap()).unwrap();
         summary["perplexity"].as_f64().unwrap()
