@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::results::{Found, Listed, Listing};
 use super::variants::short;
 use crate::report::curves::{Curve, Curves, Shape};
+use crate::report::dot_plot::DotPlot;
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
 
@@ -121,11 +122,20 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The figure of the study: a line for each variant over one key of the grid, or rows of values where there is no grid.
+/// The figure of the study: a line for each variant over one key of the grid, or a row for each where there is no grid.
 fn quality(listing: &Listing, found: &[Found]) -> String {
     let y = listing.figure.y.as_str();
     let name = SHOWN.iter().find(|(name, _)| *name == y).map_or(y, |(_, name)| *name);
     let keys = keys(listing);
+    if keys.is_empty() {
+        let values = listing.variants.iter().zip(found).filter_map(|(listed, found)| {
+            Some((listed.name.clone(), vec![found.figure(y).filter(|value| *value >= 0.0)?]))
+        });
+        let rows: Vec<(String, Vec<f64>)> = values.collect();
+        let label = format!("{name} of the study's variants");
+        let plot = DotPlot { label, axis: name.to_string(), dots: vec![name.to_string()], rows };
+        return if plot.rows.is_empty() { String::new() } else { plot.to_svg() };
+    }
     let x = match listing.figure.x.as_str() {
         "" => keys.first().cloned().unwrap_or_default(),
         x => x.to_string(),
