@@ -120,11 +120,8 @@ impl Descent {
     /// Takes note that a customer of `topic` came or went.
     #[inline(always)]
     pub fn note(&mut self, counts: &Counts, rules: &Rules, topic: usize, touched: Touched) {
-        if touched.others {
-            self.right = 0;
-        } else {
-            self.refresh(counts, rules, topic, touched.depth);
-        }
+        self.right = self.right.min(touched.others);
+        self.refresh(counts, rules, topic, touched.depth);
     }
 
     /// Makes the coin's probabilities anew.

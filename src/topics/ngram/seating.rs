@@ -22,8 +22,17 @@ use crate::restaurant::seating::Path;
 pub struct Touched {
     /// The depth nearest to the root at which probabilities of the customer's topic have changed.
     pub depth: usize,
-    /// Whether those of other topics have changed too, at any depth.
-    pub others: bool,
+    /// The same of other topics; below all contexts where theirs are as they were.
+    pub others: usize,
+}
+
+const NOWHERE: usize = usize::MAX;
+
+impl Touched {
+    /// What two have changed together.
+    pub fn and(self, more: Touched) -> Touched {
+        Touched { depth: self.depth.min(more.depth), others: self.others.min(more.others) }
+    }
 }
 
 impl Rules {
@@ -38,17 +47,22 @@ impl Rules {
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
     ) -> Touched {
+        let mut others = NOWHERE;
         for at in (0..=depth).rev() {
             let (up, across) = (descent.up(self, topic, at), descent.across(topic, at));
             if !self.sit(counts, &descent.path, topic, at, up + across, rng) {
-                return Touched { depth: at, others: self.has_labels(topic) && at < depth };
+                return Touched { depth: at, others };
             }
             changed(descent.path.dish(at));
-            if self.has_labels(topic) && !self.label(counts, descent, topic, at, up, across, changed, rng) {
-                return Touched { depth: 0, others: true };
+            if self.has_labels(topic) {
+                let (goes_up, touched) = self.label(counts, descent, topic, at, up, across, changed, rng);
+                others = others.min(touched);
+                if !goes_up {
+                    return Touched { depth: at, others };
+                }
             }
         }
-        Touched { depth: 0, others: self.has_labels(topic) }
+        Touched { depth: 0, others }
     }
 
     /// Takes away a customer of `topic` at a depth of the path.
@@ -62,16 +76,20 @@ impl Rules {
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
     ) -> Touched {
+        let mut others = NOWHERE;
         for at in (0..=depth).rev() {
             let Some(goes_up) = self.leave(counts, &descent.path, topic, at, rng) else {
-                return Touched { depth: at, others: self.has_labels(topic) && at < depth };
+                return Touched { depth: at, others };
             };
             changed(descent.path.dish(at));
-            if self.has_labels(topic) && !self.unlabel(counts, descent, at, goes_up, changed, rng) {
-                return Touched { depth: 0, others: true };
+            if self.has_labels(topic) {
+                others = others.min(self.unlabel(counts, descent, at, goes_up, changed, rng));
+                if !goes_up {
+                    return Touched { depth: at, others };
+                }
             }
         }
-        Touched { depth: 0, others: self.has_labels(topic) }
+        Touched { depth: 0, others }
     }
 
     /// Whether tables of a topic have labels.
@@ -80,8 +98,8 @@ impl Rules {
         self.form == Form::Hierarchical && topic > 0
     }
 
-    /// Draws and notes the label of a table that was opened; returns whether it goes up. One that goes across is a
-    /// customer of the global model.
+    /// Draws and notes the label of a table that was opened; returns whether it goes up, and the depth nearest to the root at
+    /// which coins or the global model have changed. A table that goes across is a customer of the global model.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // of one table: what it is, and where it may have come from
     pub fn label(
@@ -94,19 +112,19 @@ impl Rules {
         across: f64,
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
-    ) -> bool {
+    ) -> (bool, usize) {
         let goes_up = self.all_go_up || unit(rng) * (up + across) < up;
-        self.throw(counts, descent, goes_up, depth, rng);
+        let mut touched = self.throw(counts, descent, goes_up, depth, rng);
         if goes_up {
             let slot = counts.dishes.find(descent.path.dish(depth), topic).expect("the table's dish");
             counts.dishes.at[slot].ups += 1;
         } else {
-            self.add_global(counts, descent, depth, changed, rng);
+            touched = touched.min(self.add_global(counts, descent, depth, changed, rng));
         }
-        goes_up
+        (goes_up, touched)
     }
 
-    /// Takes back the label of a table that is gone; returns whether it went up.
+    /// Takes back the label of a table that is gone; returns as [`Rules::label`] does what has changed.
     #[inline(always)]
     pub fn unlabel(
         &mut self,
@@ -116,15 +134,15 @@ impl Rules {
         goes_up: bool,
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
-    ) -> bool {
-        self.take_back(counts, descent, goes_up, depth, rng);
+    ) -> usize {
+        let mut touched = self.take_back(counts, descent, goes_up, depth, rng);
         if !goes_up {
-            self.remove_global(counts, descent, depth, changed, rng);
+            touched = touched.min(self.remove_global(counts, descent, depth, changed, rng));
         }
-        goes_up
+        touched
     }
 
-    /// Seats a customer of the global model.
+    /// Seats a customer of the global model; returns the depth at which it found a seat, or 0.
     fn add_global(
         &self,
         counts: &mut Counts,
@@ -132,13 +150,14 @@ impl Rules {
         depth: usize,
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
-    ) {
+    ) -> usize {
         for at in (0..=depth).rev() {
             if !self.sit(counts, &descent.path, 0, at, descent.up(self, 0, at), rng) {
-                return;
+                return at;
             }
             changed(descent.path.dish(at));
         }
+        0
     }
 
     fn remove_global(
@@ -148,27 +167,41 @@ impl Rules {
         depth: usize,
         changed: &mut impl FnMut(u32),
         rng: &mut Generator,
-    ) {
+    ) -> usize {
         for at in (0..=depth).rev() {
             if self.leave(counts, &descent.path, 0, at, rng).is_none() {
-                return;
+                return at;
             }
             changed(descent.path.dish(at));
         }
+        0
     }
 
-    /// Throws a coin of the path's context at a depth: it shows yes or no.
+    /// Throws a coin of the path's context at a depth: it shows yes or no. Returns the depth nearest to the root at which
+    /// coins have changed.
     #[inline(always)]
-    pub fn throw(&self, counts: &mut Counts, descent: &Descent, yes: bool, depth: usize, rng: &mut Generator) {
+    pub fn throw(&self, counts: &mut Counts, descent: &Descent, yes: bool, depth: usize, rng: &mut Generator) -> usize {
         let side = usize::from(yes);
         let (path, probabilities) = (&descent.coin[side], &descent.sides[side]);
-        self.coins.add(&mut counts.coins, path, depth, probabilities, &mut |_, _| (), rng);
+        let mut opened = 0;
+        self.coins.add(&mut counts.coins, path, depth, probabilities, &mut |_, _| opened += 1, rng);
+        depth.saturating_sub(opened)
     }
 
-    /// Takes back a coin that was thrown.
+    /// Takes back a coin that was thrown; returns as [`Rules::throw`] does.
     #[inline(always)]
-    pub fn take_back(&mut self, counts: &mut Counts, descent: &Descent, yes: bool, depth: usize, rng: &mut Generator) {
-        self.coins.remove(&mut counts.coins, &descent.coin[usize::from(yes)], depth, &mut |_, _| (), rng);
+    pub fn take_back(
+        &mut self,
+        counts: &mut Counts,
+        descent: &Descent,
+        yes: bool,
+        depth: usize,
+        rng: &mut Generator,
+    ) -> usize {
+        let mut closed = 0;
+        let path = &descent.coin[usize::from(yes)];
+        self.coins.remove(&mut counts.coins, path, depth, &mut |_, _| closed += 1, rng);
+        depth.saturating_sub(closed)
     }
 
     /// Seats a customer in one restaurant; returns whether a table was opened. `below` is the probability of its dish

@@ -16,6 +16,10 @@
 //! customers to be seated one context up. So every step is a Gibbs step on counts and a part of the seating. The tables of
 //! a dish are visited in the order of their first tokens, whatever their topics.
 //!
+//! **One token.** Blocks of a single token are left where they are: the token-based sampler, which goes before, moves it
+//! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
+//! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
+//!
 //! **Shards.** Only tokens of the own shard can move. By exchangeability they may be taken to have come after the others'
 //! customers; so going back from (c, t), each opened a table with probability R(n, m) ([`crate::restaurant::stirling`]),
 //! and those that did not have joined a table of own customers or one of others'. Blocks are tables of own tokens alone.
@@ -39,10 +43,12 @@ use super::counts::Form;
 use super::descent::Descent;
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::rules::Rules;
+use super::seating::Touched;
 use super::seats::Slot;
 use super::weights::Weights;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
+use crate::math::lanes::LANES;
 use crate::math::ln;
 use crate::restaurant::merge::Change;
 use crate::restaurant::seating::{DEEPEST, Path};
@@ -69,8 +75,9 @@ struct Table {
     topic: u16,
     first: u32,
     last: u32,
-    /// The first token of its block.
+    /// The first token of its block, and how many there are.
     token: u32,
+    tokens: u32,
     goes_up: bool,
 }
 
@@ -107,6 +114,8 @@ struct Block {
 /// Buffers of a sweep.
 pub struct TableSampler {
     topics: usize,
+    /// Blocks of fewer tokens are left where they are.
+    pub(super) smallest: u32,
     descent: Descent,
     /// Of the word at hand.
     tables: Vec<Table>,
@@ -132,6 +141,7 @@ impl TableSampler {
     pub fn new(form: Form, topics: usize, depth: usize) -> TableSampler {
         TableSampler {
             topics,
+            smallest: 2,
             descent: Descent::new(form, topics, depth),
             tables: vec![],
             members: vec![],
@@ -222,14 +232,16 @@ fn sweep_level(
         for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
             sampler.seat(seating, of_topic, depth, rng);
         }
-        if sampler.tables.len() == first {
-            continue;
+        let smallest = sampler.smallest;
+        if sampler.tables[first..].iter().any(|table| table.tokens >= smallest) {
+            sampler.approach(seating, dish, depth);
         }
         // In an order that topics have no part in: where those of one topic went first, the sampler would not be exact.
         sampler.tables[first..].sort_unstable_by_key(|table| table.token);
-        sampler.approach(seating, dish, depth);
         for table in first..sampler.tables.len() {
-            move_block(sampler, seating, shard, strength, table, depth, changed, rng);
+            if sampler.tables[table].tokens >= smallest {
+                move_block(sampler, seating, shard, strength, table, depth, changed, rng);
+            }
             let Table { topic, goes_up, .. } = sampler.tables[table];
             let parent = seating.tree.dishes[dish as usize].parent;
             if parent != NONE && goes_up {
@@ -298,19 +310,20 @@ impl TableSampler {
             let goes_up = !labels || unit(rng) * f64::from(left) < f64::from(ups);
             ups -= u32::from(goes_up);
             left -= 1;
-            self.tables.push(Table { dish, topic, first: place, last: place, token: NONE, goes_up });
+            self.tables.push(Table { dish, topic, first: place, last: place, token: NONE, tokens: 0, goes_up });
             place += size;
         }
         self.members.resize(place as usize, 0);
         for (customer, &at) in own.iter().zip(at.iter()).filter(|(_, at)| **at != NONE) {
-            let token = match customer.who & TOKEN {
-                0 => self.tables[customer.who as usize].token,
-                _ => customer.who & !TOKEN,
+            let (token, tokens) = match customer.who & TOKEN {
+                0 => (self.tables[customer.who as usize].token, self.tables[customer.who as usize].tokens),
+                _ => (customer.who & !TOKEN, 1),
             };
             let table = &mut self.tables[first + at as usize];
             self.members[table.last as usize] = customer.who;
             table.last += 1;
             table.token = table.token.min(token);
+            table.tokens += tokens;
         }
     }
 
@@ -403,7 +416,7 @@ fn move_block(
         sampler.block.lift_coins(seating, old > 0, rng);
     }
     sampler.weigh(seating, shard, strength, old, depth);
-    let mut new = choose(sampler.weights.finish(), rng);
+    let mut new = sampler.weights.choose(rng);
     if tries_turn && !sampler.block.lay_coins(seating, old > 0, new > 0, rng) {
         new = old;
     }
@@ -436,10 +449,11 @@ fn leave_parent(
             let slot = counts.dishes.find(dish, topic).expect("the table's dish");
             counts.dishes.at[slot].ups -= 1;
         }
-        if rules.unlabel(counts, descent, depth, goes_up, changed, rng) && depth > 0 {
-            rules.remove(counts, descent, topic, depth - 1, changed, rng);
+        let mut touched = Touched { depth, others: rules.unlabel(counts, descent, depth, goes_up, changed, rng) };
+        if goes_up && depth > 0 {
+            touched = touched.and(rules.remove(counts, descent, topic, depth - 1, changed, rng));
         }
-        descent.forget();
+        descent.note(counts, rules, topic, touched);
         descent.catch_up_with_origins(counts, rules);
     } else if depth > 0 {
         let touched = rules.remove(counts, descent, topic, depth - 1, changed, rng);
@@ -463,11 +477,13 @@ fn join_parent(
     if rules.has_labels(topic) {
         changed(descent.path.dish(depth));
         let (up, across) = (descent.up(rules, topic, depth), descent.across(topic, depth));
-        goes_up = rules.label(counts, descent, topic, depth, up, across, changed, rng);
+        let (up, others) = rules.label(counts, descent, topic, depth, up, across, changed, rng);
+        let mut touched = Touched { depth, others };
+        goes_up = up;
         if goes_up && depth > 0 {
-            rules.add(counts, descent, topic, depth - 1, changed, rng);
+            touched = touched.and(rules.add(counts, descent, topic, depth - 1, changed, rng));
         }
-        descent.forget();
+        descent.note(counts, rules, topic, touched);
     } else if depth > 0 {
         let touched = rules.add(counts, descent, topic, depth - 1, changed, rng);
         descent.note(counts, rules, topic, touched);
@@ -563,8 +579,9 @@ fn weigh_customer(descent: &Descent, rules: &Rules, depth: usize, weights: &mut 
     match depth {
         0 => weights.fill(rules.base),
         _ => {
-            let lanes = descent.vector(depth - 1).iter().flat_map(|block| block.0.iter());
-            weights.iter_mut().zip(lanes).for_each(|(weight, &p)| *weight = f64::from(p));
+            for (weights, block) in weights.chunks_mut(LANES).zip(descent.vector(depth - 1)) {
+                weights.iter_mut().zip(&block.0).for_each(|(weight, &p)| *weight = f64::from(p));
+            }
         }
     }
     if rules.form == Form::Hierarchical {
@@ -594,12 +611,19 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
     if node.customers == 1 {
         let values = &mut weights.values;
         let mut of_old = values[old];
-        for room in rooms {
-            let topic = seats.topic(room);
-            values[topic] *= f64::from(seats.weights[room].share);
-            if topic == old {
-                let (c, t) = without(&seats.at[room]);
-                of_old *= step(c, t, 0);
+        if seats.is_full(hall) {
+            let (c, t) = without(&seats.at[rooms.start + old]);
+            of_old *= step(c, t, 0);
+            let shares = &seats.weights[rooms];
+            values.iter_mut().zip(shares).for_each(|(value, weights)| *value *= f64::from(weights.share));
+        } else {
+            for room in rooms {
+                let topic = seats.topic(room);
+                values[topic] *= f64::from(seats.weights[room].share);
+                if topic == old {
+                    let (c, t) = without(&seats.at[room]);
+                    of_old *= step(c, t, 0);
+                }
             }
         }
         values[old] = of_old;
@@ -633,23 +657,6 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
         }
     }
     weights.multiplied();
-}
-
-/// A draw by weight.
-#[inline(always)]
-fn choose(weights: &[f64], rng: &mut Generator) -> usize {
-    let sum: f64 = weights.iter().sum();
-    assert!(sum > 0.0, "the weights of a block add up to {sum}");
-    let mut lot = unit(rng) * sum;
-    let mut last = 0;
-    for (topic, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
-        last = topic;
-        lot -= weight;
-        if lot < 0.0 {
-            break;
-        }
-    }
-    last
 }
 
 impl Block {

@@ -1,4 +1,7 @@
-//! Products of many factors, for every topic.
+//! Products of many factors, for every topic, and a draw by them.
+
+use crate::cluster::rng::Generator;
+use crate::math::draws::unit;
 
 /// So many factors may be multiplied before the weights are scaled: none is below 1e-8 or above 1e8.
 const BETWEEN_SCALES: u32 = 12;
@@ -11,21 +14,33 @@ const SCALE_ROOT: f64 = 1e140;
 /// which is the largest is known at the end only.
 pub struct Weights {
     pub values: Vec<f64>,
-    /// Powers of [`SCALE`].
+    /// Powers of [`SCALE`], where weights were scaled.
     exponents: Vec<i32>,
+    is_scaled: bool,
     /// Multiplied since the last look at exponents.
     factors: u32,
+    /// Sums of [`RUN`] weights each.
+    runs: Vec<f64>,
 }
+
+/// Weights that are added up on their own, so that no sum waits for all others.
+const RUN: usize = 8;
 
 impl Weights {
     pub fn new(topics: usize) -> Weights {
-        Weights { values: vec![0.0; topics], exponents: vec![0; topics], factors: 0 }
+        Weights {
+            values: vec![0.0; topics],
+            exponents: vec![0; topics],
+            is_scaled: false,
+            factors: 0,
+            runs: vec![0.0; topics.div_ceil(RUN)],
+        }
     }
 
     /// For a first factor of each.
     #[inline(always)]
     pub fn start(&mut self) -> &mut [f64] {
-        self.exponents.fill(0);
+        self.is_scaled = false;
         self.factors = 0;
         &mut self.values
     }
@@ -34,10 +49,17 @@ impl Weights {
     #[inline(always)]
     pub fn multiplied(&mut self) {
         self.factors += 1;
-        if self.factors < BETWEEN_SCALES {
-            return;
+        if self.factors == BETWEEN_SCALES {
+            self.scale();
         }
+    }
+
+    fn scale(&mut self) {
         self.factors = 0;
+        if !self.is_scaled {
+            self.exponents.fill(0);
+            self.is_scaled = true;
+        }
         for (value, exponent) in self.values.iter_mut().zip(&mut self.exponents) {
             if *value > SCALE_ROOT {
                 (*value, *exponent) = (*value / SCALE, *exponent + 1);
@@ -47,11 +69,16 @@ impl Weights {
         }
     }
 
-    /// The weights with one exponent: that of the largest.
+    /// The weights with one exponent: that of the largest. Most have only a few factors, and were never scaled.
     #[inline(always)]
-    pub fn finish(&mut self) -> &[f64] {
-        self.factors = BETWEEN_SCALES;
-        self.multiplied();
+    fn finish(&mut self) {
+        if self.is_scaled {
+            self.align();
+        }
+    }
+
+    fn align(&mut self) {
+        self.scale();
         let is_there = |(_, value): &(&i32, &f64)| **value > 0.0;
         let most = self.exponents.iter().zip(&self.values).filter(is_there).map(|(exponent, _)| *exponent).max();
         let most = most.unwrap_or(0);
@@ -63,13 +90,44 @@ impl Weights {
                 _ => *value = 0.0,
             }
         }
-        &self.values
+    }
+
+    /// A draw by weight.
+    #[inline(always)]
+    pub fn choose(&mut self, rng: &mut Generator) -> usize {
+        self.finish();
+        let mut sum = 0.0;
+        for (run, values) in self.runs.iter_mut().zip(self.values.chunks(RUN)) {
+            *run = values.iter().sum();
+            sum += *run;
+        }
+        assert!(sum > 0.0, "the weights of a block add up to {sum}");
+        let mut lot = unit(rng) * sum;
+        let mut last = 0;
+        for (number, &run) in self.runs.iter().enumerate().filter(|(_, run)| **run > 0.0) {
+            last = number;
+            if lot < run {
+                break;
+            }
+            lot -= run;
+        }
+        let first = last * RUN;
+        let values = &self.values[first..(first + RUN).min(self.values.len())];
+        for (topic, &value) in (first..).zip(values).filter(|(_, value)| **value > 0.0) {
+            last = topic;
+            lot -= value;
+            if lot < 0.0 {
+                break;
+            }
+        }
+        last
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::rng::{Purpose, generator};
 
     /// A topic that falls behind by thousands of digits may catch up: no factor is lost on the way.
     #[test]
@@ -82,13 +140,36 @@ mod tests {
                 weights.multiplied();
             }
         }
-        let found = weights.finish().to_vec();
+        weights.finish();
+        let found = weights.values.clone();
         assert!((found[1] / found[0] - 0.5).abs() < 1e-9 && found[2] == 0.0, "{found:?}");
         weights.start().copy_from_slice(&[1.0, 1.0, 1.0]);
         for _ in 0..100 {
             weights.values[2] *= 1e6;
             weights.multiplied();
         }
-        assert_eq!(weights.finish()[..2], [0.0, 0.0], "far behind at the end");
+        weights.finish();
+        assert_eq!(weights.values[..2], [0.0, 0.0], "far behind at the end");
+    }
+
+    /// Draws come by weight, those of no weight never, also where there are several runs and the last is short.
+    #[test]
+    fn draws_are_by_weight() {
+        let mut rng = generator(1, Purpose::Sweep, 0, 0);
+        let mut weights = Weights::new(19);
+        let shares: Vec<f64> = (0..19).map(|topic| if topic % 3 == 0 { 0.0 } else { f64::from(topic) }).collect();
+        let sum: f64 = shares.iter().sum();
+        let mut drawn = [0.0; 19];
+        for _ in 0..100_000 {
+            weights.start().copy_from_slice(&shares);
+            drawn[weights.choose(&mut rng)] += 1.0;
+        }
+        for (topic, share) in shares.iter().enumerate() {
+            let (p, seen) = (share / sum, drawn[topic] / 100_000.0);
+            assert!(
+                (seen - p).abs() <= 5.0 * (p * (1.0 - p) / 100_000.0).sqrt(),
+                "topic {topic}: {seen}, expected {p}"
+            );
+        }
     }
 }
