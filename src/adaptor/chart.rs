@@ -117,6 +117,27 @@ impl Spot {
     }
 }
 
+/// No chart has more cells: one of a gigabyte.
+const MOST_CELLS: f64 = (1u32 << 27) as f64;
+
+/// Whether there is room for the chart of a string of so many symbols.
+pub fn has_room(view: &View, n: usize) -> bool {
+    // Charts of spines, which a document may have, are no larger than the string.
+    n < 1 << 24 && view.locals.iter().map(|local| layout(local, n).2 as f64).sum::<f64>() <= MOST_CELLS
+}
+
+/// Rows and columns of a symbol's cells, and how many there are.
+fn layout(local: &Local, n: usize) -> (usize, usize, usize) {
+    let most = (local.most as usize).min(n);
+    match (local.begins, local.ends) {
+        (true, _) => (0, 1, n + 1),
+        (_, true) => (1, 0, n + 1),
+        // Behind i there are as many cells as it can have lengths; the first is at j = i + 1.
+        _ if most < n => (most - usize::from(most > 0), 1, n * most + 2),
+        _ => (n + 1, 1, (n + 1) * (n + 1)),
+    }
+}
+
 /// Values below or above are out of range soon.
 const RANGE: std::ops::Range<f64> = 1e-250..1e250;
 
@@ -202,14 +223,8 @@ impl Chart {
         let (mut cells, mut entries, mut lexical) = (0, 0, 0);
         for local in &view.locals {
             let most = (local.most as usize).min(n);
-            let (row, column, before, count) = match (local.begins, local.ends) {
-                (true, _) => (0, 1, 0, n + 1),
-                (_, true) => (1, 0, 0, n + 1),
-                // Behind i there are as many cells as it can have lengths; the first is at j = i + 1.
-                _ if most < n => (most - usize::from(most > 0), 1, 0, n * most + 2),
-                _ => (n + 1, 1, 0, (n + 1) * (n + 1)),
-            };
-            let mut place = Place { offset: cells + before, row, column, ..Place::default() };
+            let (row, column, count) = layout(local, n);
+            let mut place = Place { offset: cells, row, column, ..Place::default() };
             cells += count;
             if local.is_adapted
                 && let Some(cache) = weights.cache()

@@ -1,9 +1,9 @@
 //! Strings as numbers, with the grammar that is to derive them and, where it is known, where their words end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use super::chart::{Chart, Current, Mode};
+use super::chart::{Chart, Current, Mode, has_room};
 use super::grammar::{Grammar, NONE, Symbol};
 use super::job::Plan;
 use super::ledger::Ledger;
@@ -24,6 +24,8 @@ pub struct Corpus {
     /// By string: the ends of its words; empty where there is no gold segmentation.
     pub gold: Vec<Vec<u32>>,
     pub problems: Vec<Diagnostic>,
+    /// Terminals that no string has.
+    unseen: Vec<Symbol>,
 }
 
 /// How much of a string is shown in a message.
@@ -33,6 +35,11 @@ impl Corpus {
     /// Reads what a plan names.
     pub fn read(plan: &Plan) -> Result<Corpus> {
         let strings = plan.reading.read(&plan.train)?;
+        if strings.texts.is_empty() {
+            let files: Vec<String> = plan.train.iter().map(|path| path.display().to_string()).collect();
+            let reason = strings.problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
+            return Err(Error::Input(format!("there is no string in {}{reason}", files.join(", "))));
+        }
         let file = plan.grammar_file.display().to_string();
         let text = std::fs::read_to_string(&plan.grammar_file).map_err(|e| Error::input(&plan.grammar_file, e))?;
         let settings = &plan.grammar;
@@ -53,10 +60,14 @@ impl Corpus {
             word,
             gold,
             problems: strings.problems.clone(),
+            unseen: vec![],
         };
         corpus.number(&strings, address);
         if corpus.view_of.iter().all(|&view| view == NONE) {
-            let reason = corpus.problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
+            let mut reason = corpus.problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
+            if let Some(unseen) = corpus.unseen() {
+                reason += &format!("\n{file}: {unseen}");
+            }
             return Err(Error::Input(format!("there is no string that {file} derives{reason}")));
         }
         Ok(corpus)
@@ -68,22 +79,27 @@ impl Corpus {
         let terminals = grammar.terminals();
         let prior = Ledger::new(grammar).cache(grammar);
         let mut chart = Chart::default();
+        let seen: HashSet<&str> = strings.texts.iter().flat_map(|text| &text.symbols).map(String::as_str).collect();
+        let unseen = terminals.iter().filter(|(name, _)| !seen.contains(*name)).map(|(_, &symbol)| symbol);
+        self.unseen = unseen.collect();
         for text in &strings.texts {
             let unknown = text.symbols.iter().find(|symbol| !terminals.contains_key(symbol.as_str()));
             let mut numbers: Vec<Symbol> = vec![];
             let mut view = NONE;
+            let mut reason = unknown.map_or(String::new(), |symbol| format!(": {symbol} stands in no rule"));
             if unknown.is_none() {
                 numbers = text.symbols.iter().map(|symbol| terminals[symbol.as_str()]).collect();
                 if let Some(number) = self.views.of_string(grammar, &numbers) {
                     let weights = Current { grammar, cache: &prior, power: 1.0 };
                     let at = (number, &self.views.all[number as usize]);
-                    if chart.fill(grammar, at, &numbers, &weights, Mode::Sum) {
+                    if !has_room(at.1, numbers.len()) {
+                        reason = format!(": its {} symbols are too many for this grammar", numbers.len());
+                    } else if chart.fill(grammar, at, &numbers, &weights, Mode::Sum) {
                         view = number;
                     }
                 }
             }
             if view == NONE {
-                let reason = unknown.map_or(String::new(), |symbol| format!(": {symbol} stands in no rule"));
                 let shown: String = text.symbols.join(" ").chars().take(SHOWN).collect();
                 let message = format!("the grammar does not derive \"{shown}\"{reason}");
                 let problem = Problem { line: text.line, rule: Rule::NotDerived, sentence: String::new(), message };
@@ -91,6 +107,19 @@ impl Corpus {
             }
             self.strings.push(numbers);
             self.view_of.push(view);
+        }
+    }
+
+    /// The terminals that no string has, in words: one of them may be a nonterminal with a slip in its name.
+    pub fn unseen(&self) -> Option<String> {
+        let names: Vec<&str> = self.unseen.iter().map(|&symbol| self.grammar.name(symbol)).collect();
+        match names[..] {
+            [] => None,
+            [name] => Some(format!("{name} has no rule and stands in no string")),
+            [first, second, ..] => {
+                let count = names.len();
+                Some(format!("{count} symbols have no rule and stand in no string, such as {first} and {second}"))
+            }
         }
     }
 

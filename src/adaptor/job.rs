@@ -197,6 +197,7 @@ impl AdaptorJob {
         require(!self.grammar.file.is_empty(), "grammar.file names no grammar")?;
         require(self.grammar.weight > 0.0 && self.grammar.weight.is_finite(), "grammar.weight has to be positive")?;
         require(self.grammar.b > 0.0 && self.grammar.b.is_finite(), "grammar.b has to be positive")?;
+        require(sampler.sweeps > 0, "sampler.sweeps is 0; it has to be at least 1")?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(sampler.temperature >= 1.0 && sampler.temperature.is_finite(), "sampler.temperature is 1 or more")?;
         require(evaluation.sample_every > 0, "evaluation.sample_every is 0; it has to be at least 1")?;

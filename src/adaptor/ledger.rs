@@ -202,10 +202,12 @@ impl Delta {
     pub fn of(grammar: &Grammar, cache: &Cache) -> Delta {
         let changed =
             |changes: &[i32]| (0..).zip(changes).filter(|(_, change)| **change != 0).map(|(n, &c)| (n, c)).collect();
-        let mut labels = cache.relabelled.clone();
+        let lives = |table: &u32| cache.tables[*table as usize].customers > 0;
+        // A table that has ended here may live on elsewhere, with the tree that it had: the tables of its new one, which
+        // only this shard knew, have ended with it.
+        let mut labels: Vec<u32> = cache.relabelled.iter().copied().filter(lives).collect();
         labels.sort_unstable();
         labels.dedup();
-        let lives = |table: &u32| cache.tables[*table as usize].customers > 0;
         let opened = (cache.kept..cache.tables.len() as u32).filter(lives).map(|table| {
             let label = cache.label(table);
             let strings = cache.table_changes[table as usize] as u32;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::chart::{Chart, Current, Mode, Weights};
+use super::chart::{Chart, Current, Mode, Weights, has_room};
 use super::derivation::Derivation;
 use super::grammar::{Grammar, Symbol};
 use super::ledger::Ledger;
@@ -95,6 +95,9 @@ impl AdaptorModel {
             .collect();
         let words = words?;
         let view = self.views.of_string(&self.kept.grammar, &words).ok_or("the grammar does not derive it")?;
+        if !has_room(&self.views.all[view as usize], words.len()) {
+            return Err(format!("a string of {} symbols is too long for this grammar", words.len()));
+        }
         match style {
             Style::Words => self.segment(view, &words),
             _ => self.best(view, &words, style == Style::Full),

@@ -54,6 +54,9 @@ impl Default for Defaults<'_> {
 /// No grammar has more rules, once its schemata are written out.
 const MOST_RULES: usize = 20_000_000;
 
+/// No rule has a larger weight, so that their sums stay numbers.
+const MOST_WEIGHT: f64 = 1e100;
+
 /// A rule with names.
 struct Named {
     line: usize,
@@ -66,6 +69,7 @@ struct Named {
 /// Reads a grammar; messages begin with `file:line`.
 pub fn read(file: &str, text: &str, alphabet: &Alphabet, defaults: &Defaults<'_>) -> Result<Grammar, String> {
     let mut reader = Reader { alphabet, indices: BTreeMap::new(), rules: vec![], plus: BTreeMap::new() };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (number, line) in (1..).zip(text.lines()) {
         reader.line(number, line).map_err(|message| format!("{file}:{number}: {message}"))?;
     }
@@ -166,8 +170,12 @@ impl Reader<'_> {
     /// Takes `where i != k` off the end of a rule.
     fn condition(&self, tokens: &mut Vec<String>) -> Result<Option<(String, String)>, String> {
         let [.., keyword, left, sign, right] = &tokens[..] else { return Ok(None) };
-        if keyword != "where" || sign != "!=" {
+        // `where` may be a word as well.
+        if keyword != "where" || (sign != "!=" && ![left, right].iter().any(|name| self.indices.contains_key(*name))) {
             return Ok(None);
+        }
+        if sign != "!=" {
+            return Err(format!("where {left} {sign} {right}: a condition is: where i != k"));
         }
         let pair = (left.clone(), right.clone());
         if let Some(unknown) = [left, right].into_iter().find(|name| !self.indices.contains_key(*name)) {
@@ -182,7 +190,12 @@ impl Reader<'_> {
     /// Notes the indices in a symbol.
     fn used_in(&self, text: &str, used: &mut Vec<String>) -> Result<(), String> {
         for part in text.split('{').skip(1) {
-            let Some((name, _)) = part.split_once('}') else { continue };
+            let Some((name, _)) = part.split_once('}') else {
+                match self.indices.contains_key(part) {
+                    true => return Err(format!("{text}: a {{ is not closed")),
+                    false => continue,
+                }
+            };
             if !self.indices.contains_key(name) {
                 return Err(format!("{text}: there is no index {name}; give it above, as in %{name} = 1..20"));
             }
@@ -312,6 +325,9 @@ fn check_figures(weight: f64, adaptor: Option<(f64, Option<f64>)>) -> Result<(),
     if !(weight >= 0.0 && weight.is_finite()) {
         return Err(format!("the weight {weight} is not a positive number"));
     }
+    if weight > MOST_WEIGHT {
+        return Err(format!("the weight {weight} is more than {MOST_WEIGHT:e}"));
+    }
     match adaptor {
         Some((a, _)) if !(0.0..=1.0).contains(&a) => Err(format!("a = {a} is not between 0 and 1")),
         Some((_, Some(b))) if !(b > 0.0 && b.is_finite()) => Err(format!("b = {b} is not a positive number")),
@@ -387,6 +403,10 @@ mod tests {
         assert!(refused("1 0.5 0 S --> a").contains("b = 0 is not"));
         assert!(refused("S --> (A").contains("g:1: a ( is not closed"));
         assert!(refused("").contains("no rule"));
+        assert!(refused("%i = 1..2\nS{i} --> a where i = 2").contains("g:2: where i = 2: a condition is"));
+        assert!(refused("%i = 1..2\nS --> A{i").contains("g:2: A{i: a { is not closed"));
+        assert!(refused("1e200 S --> a").contains("more than 1e100"));
+        assert!(rules("\u{feff}S --> where are you", &Alphabet::default()).is_ok());
         assert!(refused("%j = documents\nS --> D{j}").contains("g:1: %j: the corpus has none"));
     }
 

@@ -67,6 +67,7 @@ impl Figures {
         Some(evaluated)
     }
 
+    /// What there is to train on.
     pub fn in_words(&self) -> String {
         let skipped = match self.skipped {
             0 => String::new(),
@@ -91,12 +92,17 @@ impl Figures {
     }
 }
 
-/// Some of many, evenly spread.
-pub fn spread<T>(items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+/// Some of many parses, evenly spread: of the longer quarter, since strings of a word or two have little to show.
+pub fn spread(parses: impl Iterator<Item = String>) -> Vec<String> {
     const SHOWN: usize = 40;
-    let items: Vec<T> = items.collect();
-    let step = items.len().div_ceil(SHOWN).max(1);
-    items.into_iter().step_by(step)
+    let length = |parse: &String| parse.split(' ').count();
+    let mut parses: Vec<String> = parses.collect();
+    let mut lengths: Vec<usize> = parses.iter().map(length).collect();
+    lengths.sort_unstable();
+    let least = lengths.get(lengths.len() * 3 / 4).copied().unwrap_or(0);
+    parses.retain(|parse| length(parse) >= least);
+    let step = parses.len().div_ceil(SHOWN).max(1);
+    parses.into_iter().step_by(step).collect()
 }
 
 /// Adds the figures of an evaluation to a line of metrics, or a summary.
@@ -165,7 +171,10 @@ fn show_score(value: Option<f64>) -> String {
 }
 
 fn score_table(figures: &Figures) -> Table {
-    let mut columns = vec!["sweep", "log posterior", "accepted, %", "tables", "customers"];
+    let mut columns = vec!["sweep", "log posterior", "accepted, %"];
+    if figures.adapted > 0 {
+        columns.extend(["tables", "customers"]);
+    }
     if figures.has_gold {
         columns.extend(["token F", "token P", "token R", "boundary F", "boundary P", "boundary R"]);
         columns.extend(["type F", "type P", "type R", "token F, most seen", "boundary F, most seen"]);
@@ -177,9 +186,10 @@ fn score_table(figures: &Figures) -> Table {
             evaluated.sweep.to_string(),
             format!("{:.1}", evaluated.log_posterior),
             format!("{:.2}", 100.0 * evaluated.acceptance_rate),
-            evaluated.tables.to_string(),
-            evaluated.customers.to_string(),
         ];
+        if figures.adapted > 0 {
+            row.extend([evaluated.tables.to_string(), evaluated.customers.to_string()]);
+        }
         if figures.has_gold {
             row.extend(all(&evaluated.scores.tokens));
             row.extend(all(&evaluated.scores.boundaries));
@@ -251,11 +261,13 @@ fn page(title: &str, plan: &Plan, model: &AdaptorModel, figures: &Figures, peak_
     if !topics.is_empty() {
         page.section("words", "Words of nonterminals", &topics);
     }
-    if !figures.parses.is_empty() && figures.adapted > 0 {
-        let about = "Strings of the first shard with the adapted nonterminals of their last parses.";
+    if !figures.parses.is_empty() {
+        let shown =
+            if figures.adapted > 0 { "the adapted nonterminals of their last parses" } else { "their last parses" };
+        let about = format!("Some of the longer strings of the first shard, with {shown}.");
         let parses: Vec<String> = figures.parses.iter().map(|parse| escape(parse)).collect();
         let list = format!("<pre class=\"scroll\">{}</pre>\n", parses.join("\n"));
-        page.section("parses", "Parses", &(paragraph(about) + &list));
+        page.section("parses", "Parses", &(paragraph(&about) + &list));
     }
     page.section("rules", "Rules", &rules(model));
     page.section("speed", "Speed", &speed(plan, figures, peak_memory_mib));

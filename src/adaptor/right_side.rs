@@ -3,6 +3,8 @@
 //!
 //! A quoted symbol is a terminal as it stands; a lone bracket, `+` or `?` is a terminal too.
 
+use std::collections::HashSet;
+
 /// How often a part is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Times {
@@ -12,7 +14,7 @@ enum Times {
 }
 
 /// A symbol as a rule names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Name {
     /// A nonterminal where some rule has it on its left, otherwise a terminal.
     Plain(String),
@@ -97,8 +99,9 @@ impl RightSide {
     pub fn expand(&self, name: &dyn Fn(&Name) -> Name) -> Result<Plain, String> {
         let mut plain = Plain::default();
         let sides = expand(&self.0, name, &mut plain.made)?;
-        plain.sides = sides.into_iter().filter(|side| !side.is_empty()).collect();
-        plain.sides.dedup();
+        // `(A) (B) (A)` is A in two ways, and stands for it once.
+        let mut seen = HashSet::new();
+        plain.sides = sides.into_iter().filter(|side| !side.is_empty() && seen.insert(side.clone())).collect();
         Ok(plain)
     }
 
@@ -134,6 +137,9 @@ fn symbol(text: &str) -> Result<Item, String> {
         1 => Ok(Item { part: Part::Name(Name::Plain(text.into())), times: Times::Once }),
         _ => {
             let (inner, times) = split_times(text);
+            if times != Times::Once && inner.ends_with(['+', '?']) {
+                return Err(format!("{text}: a symbol has one sign; write a terminal of this form in double quotes"));
+            }
             Ok(Item { part: Part::Name(Name::Plain(inner.to_string())), times })
         }
     }
@@ -207,6 +213,7 @@ mod tests {
         assert_eq!(sides("X+ y"), ["X+ y", "X+ > X", "X+ > X X+"]);
         assert_eq!(sides("(A b)+"), ["(A b)+", "(A b)+ > A b", "(A b)+ > A b (A b)+"]);
         assert_eq!(sides("((A) B)?"), ["A B", "B"]);
+        assert_eq!(sides("(A) (B) (A)"), ["A B A", "A B", "A A", "A", "B A", "B"]);
     }
 
     #[test]
@@ -224,5 +231,6 @@ mod tests {
         assert!(refused("(A B").contains("not closed"));
         assert!(refused("\"A").contains("not closed"));
         assert!(refused("").contains("empty rules"));
+        assert!(refused("X++").contains("one sign"));
     }
 }

@@ -55,6 +55,9 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let mut figures = Figures::new(&corpus);
     if is_leader {
         say!("sawmill: {}", figures.in_words());
+        if let Some(unseen) = corpus.unseen() {
+            say!("sawmill: {}: {unseen}", plan.grammar_file.display());
+        }
     }
     if plan.sampler.method == Method::Variational {
         return variational(worker, plan, watcher, corpus, figures);
@@ -76,7 +79,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     }
     let (grammar, base) = (&trainer.corpus().grammar, trainer.base());
     let parses = trainer.first_parses().filter(|parse| !parse.is_empty());
-    figures.parses = report::spread(parses).map(|parse| bracketed(grammar, base, parse, false)).collect();
+    figures.parses = report::spread(parses.map(|parse| bracketed(grammar, base, parse, false)));
     let (corpus, samples) = trainer.into_samples();
     let kept = kept(plan, corpus, samples, vec![]);
     Ok(Some(Trained { end, kept, figures, problems }))

@@ -256,14 +256,15 @@ impl View {
 
     /// Fewest and most words of every symbol, until nothing changes.
     fn find_lengths(&mut self) {
-        let add = |a: u32, b: u32| if a == NONE || b == NONE { NONE } else { a + b };
+        // NONE is the largest number: what has no limit stays so.
+        let add = u32::saturating_add;
         for round in 0.. {
             let mut is_changed = false;
             for number in 0..self.locals.len() {
                 let local = &self.locals[number];
                 let (mut fewest, mut most) = match local.is_terminal || local.has_lexical {
                     true => (1, 1),
-                    false => (NONE, 0),
+                    false => (local.fewest, local.most),
                 };
                 for production in self.productions(local) {
                     let left = &self.locals[production.left as usize];
@@ -276,6 +277,7 @@ impl View {
                     }
                     (fewest, most) = (fewest.min(short), most.max(long));
                 }
+                most = most.max(local.most);
                 // What still grows after as many rounds as there are symbols grows without end.
                 if most > local.most && round > self.locals.len() {
                     most = NONE;

@@ -137,7 +137,7 @@ impl Parse {
         }
     }
 
-    /// Parses strings by an adaptor grammar, a line for each: lines go with those of the file.
+    /// Parses strings by an adaptor grammar, a line for each.
     fn derive(&self) -> Result<u8> {
         if self.choose.is_some() {
             return Err(self.refused("--choose is for induced grammars; this is an adaptor grammar"));
@@ -149,7 +149,12 @@ impl Parse {
             if self.latin_1 {
                 reading.encoding = Encoding::Latin1;
             }
-            let strings = reading.read(&[source.path.to_path_buf()]).map_err(io::Error::other)?;
+            // The message is given the file's name where it is shown.
+            let name = format!("{}: ", source.path.display());
+            let strings = reading.read(&[source.path.to_path_buf()]).map_err(|e| {
+                let message = e.to_string();
+                io::Error::other(message.strip_prefix(&name).unwrap_or(&message).to_string())
+            })?;
             let mut skipped = strings.problems.len() as u64;
             strings.problems.into_iter().for_each(|diagnostic| report(diagnostic.problem));
             for text in &strings.texts {

@@ -198,6 +198,15 @@ fn bad_grammars_and_strings_are_named() {
     let short = "S --> Word+\n1 0.5 1 Word --> b a\n";
     fails(short, 1, "text:2: not-derived: the grammar does not derive \"b a q d o g\": q stands in no rule");
     assert_eq!(figure(&out, "not_derived"), 1.0);
+    // A slip in a nonterminal's name makes a terminal of it, which is named.
+    let slip = "S --> Word+\n1 0.5 1 Word --> b a\nWord --> Wrod a\n";
+    fails(slip, 1, "grammar.lt: Wrod has no rule and stands in no string");
+    write(folder.path(), "text", format!("ba\n{}\n", "ba".repeat(20_000)));
+    fails(COLLOCATION, 1, "text:2: not-derived");
+    fails(COLLOCATION, 1, "its 40000 symbols are too many for this grammar");
+    write(folder.path(), "text", "\n \n");
+    fails(COLLOCATION, 3, "there is no string in");
+    write(folder.path(), "text", "ba\nbaq dog\nba ba\n");
     // The gold segmentation is of other symbols, or too short.
     write(folder.path(), "grammar.lt", COLLOCATION);
     for (gold, what) in
@@ -208,6 +217,7 @@ fn bad_grammars_and_strings_are_named() {
         assert!(code == 3 && stderr.contains(what), "{what}, {code}: {stderr}");
     }
     for (setting, what) in [
+        ("sampler.sweeps=0", "sampler.sweeps is 0"),
         ("sampler.temperature=0.5", "sampler.temperature is 1 or more"),
         ("grammar.b=0", "grammar.b has to be positive"),
         ("sampler.a_prior=[0,1]", "a_prior"),
