@@ -66,9 +66,10 @@ impl Default for Settings {
 }
 
 /// Whether punctuation is part of the trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Punctuation {
+    #[default]
     Keep,
     Drop,
 }

@@ -24,7 +24,7 @@ use crate::restaurant::seating::DEEPEST;
 pub const STACK: usize = 4;
 
 /// The farthest word before that can be named.
-pub const PREVIOUS: usize = 2;
+pub const PREVIOUS: usize = 4;
 
 /// Where to go from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Element {
             ("b", ..) => Start::Next,
             (_, Some(place), _) => Start::Stack(place),
             (_, _, Some(place)) => Start::Previous(place),
-            _ => return Err(wrong("nodes are s1 to s4, p1 and p2 and, for words, b")),
+            _ => return Err(wrong("nodes are s1 to s4, p1 to p4 and, for words, b")),
         };
         if matches!(start, Start::Previous(_))
             && (!matches!(attribute, Attribute::Tag | Attribute::Word) || !relations.is_empty())
@@ -193,7 +193,7 @@ mod tests {
             "up(s1).l",
             "s1.l",
             "s1.q",
-            "p3.t",
+            "p5.t",
             "p1.v",
             "lc1(p1).t",
             "",

@@ -112,6 +112,9 @@ pub fn evaluate(model: &ParserModel, treebank: &Treebank, settings: &Settings) -
         });
         evaluation.unknown += given(number).iter().filter(|word| lexicon.is_unknown(word.form)).count() as u64;
     }
+    let is_unlabelled = lexicon.labels.iter().all(|label| label == "_");
+    (evaluation.score.all.is_unlabelled, evaluation.score.no_punctuation.is_unlabelled) =
+        (is_unlabelled, is_unlabelled);
     let derivations: u64 = parses.iter().map(|(_, sizes)| sizes).sum();
     evaluation.beam = derivations as f64 / (evaluation.score.all.words as f64).max(1.0);
     evaluation

@@ -1,14 +1,15 @@
 //! A conditional particle filter: draws a derivation, given one that is retained (particle Gibbs; Andrieu et al. 2010).
 //!
-//! K particles, one of them on the retained derivation, take steps with probabilities proportional to the model's among
-//! what is possible, until they have shifted a word; a particle's weight is the sum over what was possible. Then the K - 1
-//! others are drawn anew by weight. At the end one of the K is drawn. This leaves the distribution
+//! K particles, one of them on the retained derivation, take steps with probabilities proportional to q among what is
+//! possible, until they have shifted a word; a particle's weight is the product of p over its share of q. Then the K - 1
+//! others are drawn anew by weight. At the end one of the K is drawn. (Were q the same as p, hardly a particle would shift
+//! where it can add an arc, since p of a shift has p of the word in it.) This leaves the distribution
 //!
 //! ```text
 //! pi(d)  proportional to  the product of p over the steps of d, with fixed counts
 //! ```
 //!
-//! as it is, for any K >= 2, and is reversible (Chopin & Singh 2015): so a caller whose counts are not fixed can correct
+//! as it is, for any K >= 2 and any positive q, and is reversible (Chopin & Singh 2015): so a caller whose counts are not fixed can correct
 //! for that by accepting or rejecting.
 //!
 //! Particles that have done the same so far are one group with their number, so the cost is that of the derivations that
@@ -28,10 +29,21 @@ pub struct Step {
     pub form: u32,
 }
 
+/// A step that can be taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    pub step: Step,
+    pub p: f64,
+    /// In proportion to this it is tried.
+    pub q: f64,
+    /// The part of p that comes of distributions which learn.
+    pub learned: f64,
+}
+
 /// What is possible, and with which probability.
 pub trait Choices {
     /// The steps that can be taken where `next` words have been shifted; none at the end.
-    fn steps(&self, arena: &Configurations, top: u32, next: u32, steps: &mut Vec<(Step, f64)>);
+    fn choices(&self, arena: &Configurations, top: u32, next: u32, choices: &mut Vec<Choice>);
 }
 
 /// Particles that share a derivation.
@@ -42,8 +54,8 @@ struct Group {
     particles: u32,
     /// Of each of them, since they were last drawn anew.
     weight: f64,
-    /// p of the derivation.
-    p: Weight,
+    /// The product of what is learned of p, over the steps of the derivation.
+    learned: Weight,
     /// The steps taken, where the retained particle is among them.
     retained: Option<usize>,
 }
@@ -52,7 +64,7 @@ struct Group {
 #[derive(Clone, Copy, Debug)]
 pub struct Drawn {
     pub top: u32,
-    /// ln of the product of p over the steps: of the derivation that was drawn, and of the retained one.
+    /// ln of the product of what is learned of p, over the steps: of the derivation that was drawn, and of the retained one.
     pub ln: f64,
     pub retained_ln: f64,
 }
@@ -62,7 +74,7 @@ pub struct Drawn {
 pub struct Filter {
     open: Vec<Group>,
     shifted: Vec<Group>,
-    steps: Vec<(Step, f64)>,
+    choices: Vec<Choice>,
     shares: Vec<u32>,
 }
 
@@ -78,7 +90,7 @@ impl Filter {
         rng: &mut Generator,
     ) -> Drawn {
         self.open.clear();
-        self.open.push(Group { top: NOTHING, particles, weight: 1.0, p: Weight::ONE, retained: Some(0) });
+        self.open.push(Group { top: NOTHING, particles, weight: 1.0, learned: Weight::ONE, retained: Some(0) });
         // After the last word, what is left to be done.
         for next in 0..=words {
             self.shifted.clear();
@@ -103,18 +115,19 @@ impl Filter {
         retained: &[Step],
         rng: &mut Generator,
     ) {
-        self.steps.clear();
-        choices.steps(arena, group.top, next, &mut self.steps);
-        if self.steps.is_empty() {
+        self.choices.clear();
+        choices.choices(arena, group.top, next, &mut self.choices);
+        if self.choices.is_empty() {
             return self.shifted.push(group);
         }
-        let sum: f64 = self.steps.iter().map(|(_, p)| p).sum();
+        let sum: f64 = self.choices.iter().map(|choice| choice.q).sum();
         let kept = group.retained.map(|at| {
-            let is_kept = |(step, _): &(Step, f64)| *step == retained[at];
-            self.steps.iter().position(is_kept).expect("the retained derivation is possible")
+            let is_kept = |choice: &Choice| choice.step == retained[at];
+            self.choices.iter().position(is_kept).expect("the retained derivation is possible")
         });
-        deal(group.particles - u32::from(kept.is_some()), self.steps.iter().map(|(_, p)| *p), &mut self.shares, rng);
-        for (at, &(step, p)) in self.steps.iter().enumerate() {
+        let others = group.particles - u32::from(kept.is_some());
+        deal(others, self.choices.iter().map(|choice| choice.q), &mut self.shares, rng);
+        for (at, &Choice { step, p, q, learned }) in self.choices.iter().enumerate() {
             let is_kept = kept == Some(at);
             let particles = self.shares[at] + u32::from(is_kept);
             if particles == 0 {
@@ -128,8 +141,8 @@ impl Filter {
             let new = Group {
                 top,
                 particles,
-                weight: group.weight * sum,
-                p: group.p.times(p),
+                weight: group.weight * sum * p / q,
+                learned: group.learned.times(learned),
                 retained: group.retained.filter(|_| is_kept).map(|at| at + 1),
             };
             if has_word { self.shifted.push(new) } else { self.open.push(new) }
@@ -161,7 +174,7 @@ impl Filter {
         });
         let drawn = drawn.or(self.open.last()).expect("a particle");
         let retained = self.open.iter().find(|group| group.retained.is_some()).expect("the retained one stays");
-        Drawn { top: drawn.top, ln: drawn.p.ln(), retained_ln: retained.p.ln() }
+        Drawn { top: drawn.top, ln: drawn.learned.ln(), retained_ln: retained.learned.ln() }
     }
 }
 

@@ -1,10 +1,13 @@
 //! The hierarchies of a parser while derivations are drawn: one for each context, growing with the derivations.
 
 use super::configuration::Configurations;
+use super::distribution::KeptHierarchy;
 use super::gold::Token;
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan};
 use super::lexicon::Lexicon;
-use crate::cluster::rng::Generator;
+use super::trainer::add_up;
+use crate::cluster::rng::{Generator, Purpose, generator};
+use crate::cluster::sweep::Post;
 use crate::restaurant::growing::Growing;
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
@@ -12,7 +15,7 @@ use crate::restaurant::seating::DEEPEST;
 pub struct Hierarchies {
     contexts: Contexts,
     /// One for each context.
-    pub parts: Vec<Growing>,
+    parts: Vec<Growing>,
     /// By [`Part`]: which of them are its own.
     runs: [std::ops::Range<usize>; 3],
 }
@@ -112,8 +115,98 @@ impl Hierarchies {
         self.each(customer, |part, leaf, at| part.take_back(leaf, tables[at]));
     }
 
+    /// Takes a customer out, and seats it again.
+    pub fn reseat(&mut self, customer: &Customer, rng: &mut Generator) {
+        self.each(customer, |part, leaf, _| {
+            part.remove(leaf, rng);
+            part.add(leaf, rng);
+        });
+    }
+
+    /// Whether a distribution is among these.
+    pub fn has(&self, part: Part) -> bool {
+        !self.run(part).is_empty()
+    }
+
+    /// What was learned.
+    pub fn kept(&self, plan: &Plan, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
+        let contexts = self.contexts.all.iter().zip(&self.parts);
+        let keep = |((part, _), growing): (&(Part, _), &Growing)| {
+            KeptHierarchy::of(&growing.to_tree(), growing.parameters(), lexicon.outcomes(*part, plan.model.system))
+        };
+        contexts.map(keep).collect()
+    }
+}
+
+/// What the sweep driver asks of a model ([`crate::cluster::sweep::Model`]), as far as hierarchies answer it.
+impl Hierarchies {
+    /// Notes what a shard has changed since the last synchronisation, and returns the counts to where they were then; a
+    /// shard that is alone goes on.
+    pub fn note(&mut self, is_alone: bool) {
+        for part in &mut self.parts {
+            if is_alone {
+                part.settle();
+            } else {
+                let before = part.noted();
+                part.note();
+                part.undo(before);
+            }
+        }
+    }
+
+    /// Everybody hears of all changes.
+    pub fn synchronise(&mut self, post: &mut Post<'_>, is_alone: bool) {
+        for part in &mut self.parts {
+            if post.peers() == 1 || is_alone {
+                part.take_own();
+                continue;
+            }
+            let letter = part.letter();
+            let letters = post.exchange(vec![letter; post.peers()]);
+            part.take_letters(letters.iter().map(Vec::as_slice));
+        }
+    }
+
+    /// The sums of auxiliary variables, by part and depth.
+    pub fn statistics(&mut self, shard: u32, shards: u32, rng: &mut Generator) -> Vec<f64> {
+        self.parts.iter_mut().flat_map(|part| part.statistics(shard, shards, rng)).collect()
+    }
+
+    /// Draws discounts and strengths from the statistics of all shards.
+    pub fn learn(&mut self, plan: &Plan, statistics: &[Vec<f64>], sweep: u64) {
+        let Some(sums) = add_up(statistics) else { return };
+        let mut rest = sums.as_slice();
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            let (here, behind) = rest.split_at(part.statistics_count());
+            rest = behind;
+            let mut rng = generator(plan.seed, Purpose::Hyperparameters, sweep, number as u64);
+            part.learn(here, &plan.prior, &mut rng);
+        }
+    }
+
+    /// The tables of all restaurants, for the first shard's checkpoint.
+    pub fn save(&self) -> Vec<Vec<u32>> {
+        self.parts.iter().map(Growing::save).collect()
+    }
+
     /// Notes a customer of a checkpoint, which does not stand in the counts yet.
-    pub fn load(&mut self, customer: &Customer) {
+    pub fn load_customer(&mut self, customer: &Customer) {
         self.each(customer, |part, leaf, _| part.load_token(leaf));
+    }
+
+    /// Notes the tables that [`Hierarchies::save`] gave.
+    pub fn load(&mut self, tables: Vec<Vec<u32>>) -> Result<(), String> {
+        if tables.len() != self.parts.len() {
+            return Err("it has other contexts".to_string());
+        }
+        self.parts.iter_mut().zip(tables).try_for_each(|(part, tables)| part.load(&tables))
+    }
+
+    pub fn parameters(&self) -> Vec<Parameters> {
+        self.parts.iter().map(|part| part.parameters().clone()).collect()
+    }
+
+    pub fn set_parameters(&mut self, parameters: Vec<Parameters>) {
+        self.parts.iter_mut().zip(parameters).for_each(|(part, parameters)| part.set_parameters(parameters));
     }
 }

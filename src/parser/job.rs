@@ -6,14 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::action::System;
 use super::element::{Attribute, Element, Start};
-use super::treebank::{NonProjective, TagColumn};
+use super::treebank::{NonProjective, Preparation, TagColumn};
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
 use crate::corpus::open;
 use crate::corpus::text::Encoding;
+use crate::corpus::tokens::Tokenisation;
 use crate::error::{Error, Result};
 use crate::job::corpus::expand_all;
 use crate::job::file::Document;
+use crate::oracle::job::Punctuation;
 use crate::restaurant::parameters::Hyperprior;
 use crate::topics::job::CheckpointSettings;
 
@@ -59,6 +61,19 @@ pub struct CorpusSettings {
     pub encoding: Encoding,
     /// What is done with training trees that have crossing arcs.
     pub non_projective: NonProjective,
+    /// What is done with the words of all trees, so that they are like those of prepared text.
+    pub lowercase: bool,
+    /// What numbers become; empty: they stay as they are.
+    pub numbers: String,
+    /// The dependents of dropped punctuation go to the nearest ancestor that stays.
+    pub punctuation: Punctuation,
+}
+
+impl CorpusSettings {
+    fn preparation(&self) -> Preparation {
+        let tokenisation = Tokenisation { lowercase: self.lowercase, numbers: self.numbers.clone() };
+        Preparation { tokenisation, drops_punctuation: self.punctuation == Punctuation::Drop }
+    }
 }
 
 /// Where tags come from when sentences are parsed.
@@ -122,6 +137,8 @@ pub struct ModelSettings {
     pub max_memory: u32,
     /// Whether words are generated, and stand in contexts.
     pub lexicalised: bool,
+    /// Whether arcs have labels.
+    pub labelled: bool,
     pub tags: Tags,
     pub tag_column: TagColumn,
     /// Elements, the most important first; or several such lists, over which probabilities are averaged.
@@ -155,6 +172,7 @@ impl Default for ModelSettings {
             system: System::default(),
             max_memory: 0,
             lexicalised: true,
+            labelled: true,
             tags: Tags::default(),
             tag_column: TagColumn::default(),
             transition_context: ContextSettings::One(CONTEXT.map(str::to_string).to_vec()),
@@ -278,6 +296,7 @@ pub struct Plan {
     pub hold_out: u64,
     pub encoding: Encoding,
     pub non_projective: NonProjective,
+    pub preparation: Preparation,
     pub model: ModelSettings,
     pub contexts: Contexts,
     pub prior: Hyperprior,
@@ -313,6 +332,8 @@ impl ParserJob {
             "corpus.test names files, and corpus.hold_out takes test sentences from those to train on: set one of them",
         )?;
         require(self.corpus.hold_out != 1, "corpus.hold_out = 1 would leave nothing to train on")?;
+        let preparation = self.corpus.preparation();
+        preparation.tokenisation.check().map_err(|e| refuse(&format!("corpus.{e}")))?;
         let is_left_corner = model.system == System::LeftCorner;
         require(
             is_left_corner || model.max_memory == 0,
@@ -347,6 +368,7 @@ impl ParserJob {
             hold_out: self.corpus.hold_out,
             encoding: self.corpus.encoding,
             non_projective: self.corpus.non_projective,
+            preparation,
             model: model.clone(),
             contexts,
             prior: Hyperprior { discount: model.discount_prior, strength: model.strength_prior },
@@ -409,7 +431,8 @@ impl Plan {
     /// What the result follows from: the settings and the files, but not the workers.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
-        let corpus = (self.encoding, self.non_projective, self.hold_out, self.train.len(), self.dev.len());
+        let files = (self.train.len(), self.dev.len());
+        let corpus = (self.encoding, self.non_projective, &self.preparation, self.hold_out, files);
         let sampler =
             (self.seed, self.schedule.shards, self.schedule.sync_every, self.learn_every, self.training_particles);
         let version = env!("CARGO_PKG_VERSION");

@@ -4,8 +4,8 @@
 //! that is not known either, it is the class of its surface ([`super::surface`]), in training as later: so the model
 //! learns from rare words how unknown ones behave.
 //!
-//! Text without trees can teach more words ([`Lexicon::with_raw_words`]). Only the distribution of words knows them; to
-//! transitions and tags, which trees alone have taught, each is what it was before.
+//! Text without trees can teach more words ([`Lexicon::with_raw_words`]). Where only the distribution of words learns from
+//! it, no other knows them: to transitions and tags, which trees alone have taught, each is what it was before.
 
 use std::collections::BTreeMap;
 
@@ -37,6 +37,8 @@ struct RawWords {
     vocabulary: Vocabulary,
     /// By word: the word or class that it was before.
     taken_for: Vec<u32>,
+    /// Whether they stand in contexts of transitions and tags, too.
+    is_known_to_all: bool,
 }
 
 impl Lexicon {
@@ -70,14 +72,20 @@ impl Lexicon {
         Ok(lexicon)
     }
 
-    /// The same lexicon with the words that occur at least `min_count` times in `counts`.
-    pub fn with_raw_words(&self, counts: &BTreeMap<String, u64>, min_count: u64) -> Result<Lexicon, String> {
+    /// The same lexicon with the words that occur at least `min_count` times in `counts`; they are known to the distribution
+    /// of words, or to all.
+    pub fn with_raw_words(
+        &self,
+        counts: &BTreeMap<String, u64>,
+        min_count: u64,
+        is_known_to_all: bool,
+    ) -> Result<Lexicon, String> {
         let is_new = |form: &str| self.vocabulary.id(form) == UNKNOWN;
         let new = counts.iter().filter(|(form, _)| is_new(form));
         let occurrences = new.map(|(form, &training)| (form.as_str(), Occurrences { training, test: 0 }));
         let vocabulary = Vocabulary::build(occurrences, min_count)?;
         let taken_for = vocabulary.words().map(|form| self.word(form, false)).collect();
-        Ok(Lexicon { raw: Some(RawWords { vocabulary, taken_for }), ..self.clone() })
+        Ok(Lexicon { raw: Some(RawWords { vocabulary, taken_for, is_known_to_all }), ..self.clone() })
     }
 
     /// The number of a word that is known as it is.
@@ -120,7 +128,7 @@ impl Lexicon {
     /// Turns the words in a context of transitions or tags into what they were before raw text taught them.
     #[inline]
     pub fn coarsen(&self, elements: &[Element], values: &mut [u32]) {
-        if self.raw.is_none() {
+        if self.raw.as_ref().is_none_or(|raw| raw.is_known_to_all) {
             return;
         }
         for (value, element) in values.iter_mut().zip(elements) {

@@ -16,7 +16,8 @@
 //! - `element`, `configuration`, `left_corner`: what distributions are conditioned on, and where it is read off
 //! - `action`: what a parser does, in each transition system
 //! - `gold`, `tokens`, `trainer`: derivations of a tree, what is trained on, and the model of the sweep driver
-//! - `sampled`, `hierarchies`, `filter`: the same where derivations are drawn, with particles
+//! - `sampled`, `hierarchies`, `filter`, `exchange`: the same where derivations are drawn, with particles
+//! - `latent`: derivations of sentences of which only the words are known
 //! - `distribution`, `model`: what was learned, as it is kept and asked
 //! - `decode`, `weight`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
 //! - `text`: sentences to be parsed, and their parses
@@ -28,12 +29,14 @@ pub mod decode;
 pub mod distribution;
 pub mod element;
 pub mod evaluate;
+pub mod exchange;
 pub mod filter;
 pub mod generate;
 pub mod gold;
 pub mod hierarchies;
 pub mod interpolate;
 pub mod job;
+pub mod latent;
 pub mod left_corner;
 pub mod lexicon;
 pub mod model;
@@ -51,4 +54,4 @@ pub mod treebank;
 pub mod weight;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

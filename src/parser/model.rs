@@ -28,6 +28,7 @@ use super::lexicon::Lexicon;
 use super::treebank::TagColumn;
 use crate::error::{Error, Result};
 use crate::job::model_file;
+use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
 use crate::transition::Label;
 
@@ -242,6 +243,14 @@ impl ParserModel {
             self.candidates.extend(all.filter(|&tag| has(tag) || (!is_sure && (!any || unknown[tag as usize]))));
         }
         self.candidate_starts.push(self.candidates.len() as u32);
+    }
+
+    /// Discounts and strengths of the distributions that are `wanted`, one for each context.
+    pub fn parameters_of(&self, wanted: impl Fn(Part) -> bool) -> Vec<Parameters> {
+        let counts = self.kept.contexts.iter().map(Vec::len);
+        let parts = Part::ALL.into_iter().zip(counts).flat_map(|(part, count)| std::iter::repeat_n(part, count));
+        let all = parts.zip(&self.kept.hierarchies).filter(|(part, _)| wanted(*part));
+        all.map(|(_, hierarchy)| hierarchy.parameters.clone()).collect()
     }
 
     /// The tags that a word can have.

@@ -53,7 +53,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         let is_wanted = |number| !is_held_out || plan.is_held_out(number);
         let column = plan.model.tag_column;
         let treebank = Treebank::read_some(files, plan.encoding, column, NonProjective::Keep, is_wanted);
-        let treebank = treebank.map_err(Error::Input)?;
+        let mut treebank = treebank.map_err(Error::Input)?;
+        treebank.prepare(&plan.preparation);
         let new = diagnostics(&treebank).into_iter().filter(|problem| !trained.problems.contains(problem));
         let new: Vec<Diagnostic> = new.collect();
         trained.problems.extend(new);
@@ -85,6 +86,10 @@ pub fn read_trees(plan: &Plan) -> Result<Treebank> {
     let (column, is_kept) = (plan.model.tag_column, |number| !plan.is_held_out(number));
     let treebank = Treebank::read_some(&plan.train, plan.encoding, column, plan.non_projective, is_kept);
     let mut treebank = treebank.map_err(Error::Input)?;
+    treebank.prepare(&plan.preparation);
+    if !plan.model.labelled {
+        treebank.drop_labels();
+    }
     if plan.model.max_memory > 0 {
         treebank.leave_out_deeper(plan.model.max_memory);
     }

@@ -1,19 +1,12 @@
 //! Training with derivations drawn: the parser as a model of the sweep driver where every tree has many derivations.
 //!
-//! A sweep takes each sentence out of the restaurants, draws a derivation of its tree, and seats it again:
+//! A sweep takes each sentence out of the restaurants, draws a derivation of its tree by a conditional particle filter that
+//! retains the one that was, and seats it again, or the one that was ([`super::exchange`]).
 //!
-//! ```text
-//! take out   d with its tables, the last token first: P(d) is the product of p of each token given those still seated
-//! draw       d' by a conditional particle filter that retains d, with the counts fixed (filter.rs): its target is pi
-//! seat       d', token by token: P(d')
-//! accept     with probability min(1, P(d') pi(d) / (P(d) pi(d'))); else d is put back as it was
-//! ```
-//!
-//! The filter does not see that the tokens of a sentence tell of each other, which the last step makes good: so with one
-//! shard and one context for each distribution, the chain has exactly the posterior of derivations and seatings. (With
-//! several contexts p is their mean, and each hierarchy learns from all tokens: there is no such posterior, and the chain
-//! is a heuristic. That some transitions and tags cannot come in some configurations is left out of p in training, as it
-//! is with the static oracle.) A tree with one derivation only has its tokens seated anew, one by one.
+//! With one shard and one context for each distribution, the chain has exactly the posterior of derivations and seatings.
+//! (With several contexts p is their mean, and each hierarchy learns from all tokens: there is no such posterior, and the
+//! chain is a heuristic. That some transitions and tags cannot come in some configurations is left out of p in training, as
+//! it is with the static oracle.) A tree with one derivation only has its tokens seated anew, one by one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,20 +14,16 @@ use std::ops::Range;
 use super::action::{Action, Actions, System};
 use super::configuration::{Configurations, Upcoming};
 use super::distribution::KeptHierarchy;
-use super::filter::{Choices, Filter, Step};
+use super::exchange::{Exchange, Proposal};
+use super::filter::{Choice, Choices, Filter, Step};
 use super::gold::{Gold, Token};
-use super::hierarchies::{Customer, Hierarchies, Tables};
+use super::hierarchies::{Customer, Hierarchies};
 use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
-use super::trainer::add_up;
 use super::treebank::{Treebank, Word};
-use super::weight::Weight;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::corpus::shard::shards;
-use crate::math::draws::unit;
-use crate::math::ln;
-use crate::restaurant::growing::Growing;
 use crate::restaurant::parameters::Parameters;
 
 /// A derivation: where a left arc may wait, whether it does.
@@ -60,8 +49,7 @@ pub struct Sampler {
     arena: Configurations,
     filter: Filter,
     retained: Vec<Step>,
-    taken: Vec<Tables>,
-    given: Vec<Tables>,
+    exchange: Exchange,
 }
 
 /// What can be done on the way to a tree.
@@ -73,14 +61,15 @@ struct ToGold<'a> {
 }
 
 impl ToGold<'_> {
-    /// p of a step, with that of the tag and the word which it generates.
-    fn p(&self, arena: &Configurations, top: u32, step: Step) -> f64 {
+    /// A step with its p: that of the action, and that of the tag and the word which it generates.
+    fn choice(&self, arena: &Configurations, top: u32, step: Step) -> Choice {
         let actions = Actions { system: System::ArcStandard, labels: self.lexicon.labels.len() };
         let token = |part, upcoming, outcome| self.hierarchies.predict(arena, Token { part, top, upcoming, outcome });
-        let mut p = match arena.has_choice(top, System::ArcStandard) {
+        let q = match arena.has_choice(top, System::ArcStandard) {
             true => token(Part::Transition, Upcoming::default(), actions.outcome(step.action)),
             false => 1.0,
         };
+        let mut p = q;
         if step.action.has_word() {
             let upcoming = Upcoming { tag: 0, action: step.action.value() };
             p *= token(Part::Tag, upcoming, step.tag);
@@ -88,7 +77,7 @@ impl ToGold<'_> {
                 p *= token(Part::Word, Upcoming { tag: step.tag, ..upcoming }, step.form);
             }
         }
-        p
+        Choice { step, p, q, learned: p }
     }
 
     fn step(&self, action: Action, next: u32) -> Step {
@@ -98,11 +87,10 @@ impl ToGold<'_> {
 }
 
 impl Choices for ToGold<'_> {
-    fn steps(&self, arena: &Configurations, top: u32, next: u32, steps: &mut Vec<(Step, f64)>) {
+    fn choices(&self, arena: &Configurations, top: u32, next: u32, choices: &mut Vec<Choice>) {
         let Some((first, may_wait)) = self.gold.step(arena, top, next) else { return };
         for action in [Some(first), may_wait.then_some(Action::Shift)].into_iter().flatten() {
-            let step = self.step(action, next);
-            steps.push((step, self.p(arena, top, step)));
+            choices.push(self.choice(arena, top, self.step(action, next)));
         }
     }
 }
@@ -123,22 +111,13 @@ impl Sampler {
             arena: Configurations::default(),
             filter: Filter::default(),
             retained: vec![],
-            taken: vec![],
-            given: vec![],
+            exchange: Exchange::default(),
         }
     }
 
     /// What was learned.
     pub fn hierarchies(&self) -> Vec<KeptHierarchy> {
-        let contexts = self.plan.contexts.all.iter().zip(&self.hierarchies.parts);
-        let keep = |((part, _), growing): (&(Part, _), &Growing)| {
-            KeptHierarchy::of(
-                &growing.to_tree(),
-                growing.parameters(),
-                self.lexicon.outcomes(*part, self.plan.model.system),
-            )
-        };
-        contexts.map(keep).collect()
+        self.hierarchies.kept(&self.plan, &self.lexicon)
     }
 
     /// The derivations of all own sentences.
@@ -150,20 +129,7 @@ impl Sampler {
     /// The customers of a sentence's derivation; `derivation` becomes as long as there are choices.
     fn customers(&mut self, derivation: &mut Derivation) -> Vec<Customer> {
         let Sampler { gold, arena, hierarchies, lexicon, plan, .. } = self;
-        let mut customers = vec![];
-        let mut at = 0;
-        let waits = || {
-            at += 1;
-            if derivation.len() < at {
-                derivation.push(false);
-            }
-            derivation[at - 1]
-        };
-        arena.clear();
-        gold.tokens(arena, System::ArcStandard, lexicon, plan.model.lexicalised, waits, |arena, token| {
-            customers.push(hierarchies.customer(arena, token));
-        });
-        customers
+        customers(gold, arena, hierarchies, lexicon, plan.model.lexicalised, derivation)
     }
 
     fn read(&mut self, sentence: &Sentence) {
@@ -182,55 +148,29 @@ impl Sampler {
     /// Draws a sentence's derivation and seats anew.
     fn resample(&mut self, sentence: &mut Sentence, rng: &mut Generator) {
         if sentence.derivation.is_empty() {
-            for customer in &sentence.customers {
-                self.hierarchies.remove(customer, rng);
-                self.hierarchies.add(customer, rng);
-            }
-            return;
+            return sentence.customers.iter().for_each(|customer| self.hierarchies.reseat(customer, rng));
         }
         self.read(sentence);
-        let (mut before, mut after) = (Weight::ONE, Weight::ONE);
-        self.taken.clear();
-        for customer in sentence.customers.iter().rev() {
-            let (p, tables) = self.hierarchies.remove(customer, rng);
-            self.taken.push(tables);
-            before = before.times(p);
+        let Sampler { gold, arena, hierarchies, lexicon, plan, filter, retained: steps, exchange, .. } = self;
+        let propose = |hierarchies: &mut Hierarchies, rng: &mut Generator| {
+            let choices = ToGold { gold, hierarchies, lexicon, is_lexicalised: plan.model.lexicalised };
+            steps.clear();
+            arena.clear();
+            let (mut answers, mut next) = (sentence.derivation.iter(), 0);
+            let waits = || *answers.next().expect("an answer for each choice");
+            gold.follow(arena, waits, |_, _, action| {
+                steps.push(choices.step(action, next));
+                next += u32::from(action.has_word());
+            });
+            arena.clear();
+            let drawn = filter.draw(&choices, arena, gold.len(), steps, plan.training_particles, rng);
+            let mut derivation = read_derivation(gold, arena, drawn.top);
+            let customers = customers(gold, arena, hierarchies, lexicon, plan.model.lexicalised, &mut derivation);
+            Proposal { derivation, customers, ratio_ln: drawn.retained_ln - drawn.ln }
+        };
+        if let Some(accepted) = exchange.step(hierarchies, &sentence.customers, propose, rng) {
+            (sentence.derivation, sentence.customers) = (accepted.derivation, accepted.customers);
         }
-        let (mut derivation, ratio_ln) = self.propose(&sentence.derivation, rng);
-        let customers = self.customers(&mut derivation);
-        self.given.clear();
-        for customer in &customers {
-            let (p, tables) = self.hierarchies.add(customer, rng);
-            self.given.push(tables);
-            after = after.times(p);
-        }
-        if ln(unit(rng)) < after.ln() - before.ln() + ratio_ln {
-            (sentence.derivation, sentence.customers) = (derivation, customers);
-            return;
-        }
-        for (customer, tables) in customers.iter().zip(&self.given).rev() {
-            self.hierarchies.take_back(customer, tables);
-        }
-        for (customer, tables) in sentence.customers.iter().zip(self.taken.iter().rev()) {
-            self.hierarchies.put_back(customer, tables);
-        }
-    }
-
-    /// Draws a derivation by the filter; returns it, and ln pi(d) - ln pi(d').
-    fn propose(&mut self, retained: &Derivation, rng: &mut Generator) -> (Derivation, f64) {
-        let Sampler { gold, arena, hierarchies, lexicon, plan, filter, retained: steps, .. } = self;
-        let choices = ToGold { gold, hierarchies, lexicon, is_lexicalised: plan.model.lexicalised };
-        steps.clear();
-        arena.clear();
-        let (mut answers, mut next) = (retained.iter(), 0);
-        let waits = || *answers.next().expect("an answer for each choice");
-        gold.follow(arena, waits, |_, _, action| {
-            steps.push(choices.step(action, next));
-            next += u32::from(action.has_word());
-        });
-        arena.clear();
-        let drawn = filter.draw(&choices, arena, gold.len(), steps, plan.training_particles, rng);
-        (read_derivation(gold, arena, drawn.top), drawn.retained_ln - drawn.ln)
     }
 
     fn rng(&self, purpose: Purpose, shard: u32, sweep: u64) -> Generator {
@@ -241,26 +181,37 @@ impl Sampler {
         self.plan.schedule.shards == 1
     }
 
-    /// Notes what a shard has changed since the last synchronisation, and returns the counts to where they were then.
-    fn note(&mut self) {
-        for part in &mut self.hierarchies.parts {
-            match self.plan.schedule.shards {
-                1 => part.settle(),
-                _ => {
-                    let before = part.noted();
-                    part.note();
-                    part.undo(before);
-                }
-            }
-        }
-    }
-
     /// Does something with each sentence of a shard.
     fn each(&mut self, number: u32, mut act: impl FnMut(&mut Sampler, &mut Sentence)) {
         let mut sentences = self.sentences.remove(&number).unwrap_or_default();
         sentences.iter_mut().for_each(|sentence| act(self, sentence));
         self.sentences.insert(number, sentences);
     }
+}
+
+/// The customers of a derivation of a tree; `derivation` becomes as long as there are choices.
+fn customers(
+    gold: &mut Gold,
+    arena: &mut Configurations,
+    hierarchies: &mut Hierarchies,
+    lexicon: &Lexicon,
+    is_lexicalised: bool,
+    derivation: &mut Derivation,
+) -> Vec<Customer> {
+    let mut customers = vec![];
+    let mut at = 0;
+    let waits = || {
+        at += 1;
+        if derivation.len() < at {
+            derivation.push(false);
+        }
+        derivation[at - 1]
+    };
+    arena.clear();
+    gold.tokens(arena, System::ArcStandard, lexicon, is_lexicalised, waits, |arena, token| {
+        customers.push(hierarchies.customer(arena, token));
+    });
+    customers
 }
 
 /// The answers of the derivation that ends with `top`.
@@ -285,7 +236,8 @@ impl Model for Sampler {
     fn draw_shard(&mut self, number: u32) {
         let mut rng = self.rng(Purpose::Initial, number, 0);
         self.each(number, |model, sentence| model.seat(sentence, &mut rng));
-        self.note();
+        let is_alone = self.is_alone();
+        self.hierarchies.note(is_alone);
     }
 
     fn load_shard(&mut self, number: u32, (derivations, tables): Self::Saved) -> Result<(), String> {
@@ -298,18 +250,17 @@ impl Model for Sampler {
             sentence.derivation = derivations.next().expect("one for each");
             model.read(sentence);
             sentence.customers = model.customers(&mut sentence.derivation);
-            sentence.customers.iter().for_each(|customer| model.hierarchies.load(customer));
+            sentence.customers.iter().for_each(|customer| model.hierarchies.load_customer(customer));
         });
-        if number == 0 && tables.len() != self.hierarchies.parts.len() {
-            return Err(cannot("it has other contexts"));
+        match number {
+            0 => self.hierarchies.load(tables).map_err(|e| cannot(&e)),
+            _ => Ok(()),
         }
-        let mut parts = self.hierarchies.parts.iter_mut().zip(tables);
-        parts.try_for_each(|(part, tables)| part.load(&tables)).map_err(|e| cannot(&e))
     }
 
     fn save_shard(&self, number: u32) -> Self::Saved {
         let sentences = self.sentences.get(&number).into_iter().flatten();
-        let tables = if number == 0 { self.hierarchies.parts.iter().map(Growing::save).collect() } else { vec![] };
+        let tables = if number == 0 { self.hierarchies.save() } else { vec![] };
         (sentences.map(|sentence| sentence.derivation.clone()).collect(), tables)
     }
 
@@ -321,20 +272,13 @@ impl Model for Sampler {
             let mut rng = self.rng(Purpose::Sweep, number, sweep);
             self.each(number, |model, sentence| model.resample(sentence, &mut rng));
         }
-        self.note();
+        let is_alone = self.is_alone();
+        self.hierarchies.note(is_alone);
     }
 
-    /// Everybody hears of all changes.
     fn synchronise(&mut self, post: &mut Post<'_>) {
-        for part in &mut self.hierarchies.parts {
-            if post.peers() == 1 || self.plan.schedule.shards == 1 {
-                part.take_own();
-                continue;
-            }
-            let letter = part.letter();
-            let letters = post.exchange(vec![letter; post.peers()]);
-            part.take_letters(letters.iter().map(Vec::as_slice));
-        }
+        let is_alone = self.is_alone();
+        self.hierarchies.synchronise(post, is_alone);
     }
 
     /// The sums of auxiliary variables, by part and depth.
@@ -343,19 +287,11 @@ impl Model for Sampler {
             return vec![];
         }
         let mut rng = self.rng(Purpose::Statistics, number, sweep);
-        let shards = self.plan.schedule.shards;
-        self.hierarchies.parts.iter_mut().flat_map(|part| part.statistics(number, shards, &mut rng)).collect()
+        self.hierarchies.statistics(number, self.plan.schedule.shards, &mut rng)
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
-        let Some(sums) = add_up(statistics) else { return };
-        let mut rest = sums.as_slice();
-        for (number, part) in self.hierarchies.parts.iter_mut().enumerate() {
-            let (here, behind) = rest.split_at(part.statistics_count());
-            rest = behind;
-            let mut rng = generator(self.plan.seed, Purpose::Hyperparameters, sweep, number as u64);
-            part.learn(here, &self.plan.prior, &mut rng);
-        }
+        self.hierarchies.learn(&self.plan, statistics, sweep);
     }
 
     /// Nothing: sentences are parsed when training has ended.
@@ -364,11 +300,11 @@ impl Model for Sampler {
     }
 
     fn shared(&self) -> Vec<Parameters> {
-        self.hierarchies.parts.iter().map(|part| part.parameters().clone()).collect()
+        self.hierarchies.parameters()
     }
 
     fn set_shared(&mut self, shared: Vec<Parameters>) {
-        self.hierarchies.parts.iter_mut().zip(shared).for_each(|(part, parameters)| part.set_parameters(parameters));
+        self.hierarchies.set_parameters(shared);
     }
 
     /// Tags, one for each word and the root.

@@ -16,6 +16,8 @@ pub struct Counts {
     /// Heads and labels.
     pub arcs: u64,
     pub tags: u64,
+    /// Where arcs have no labels.
+    pub is_unlabelled: bool,
 }
 
 impl Counts {
@@ -35,7 +37,7 @@ impl Counts {
     }
 
     pub fn las(&self) -> Option<f64> {
-        self.percent(self.arcs)
+        self.percent(self.arcs).filter(|_| !self.is_unlabelled)
     }
 
     pub fn tag_accuracy(&self) -> Option<f64> {

@@ -13,7 +13,7 @@ use super::model::{Kept, ParserModel};
 use super::sampled::{Derivation, Sampler};
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
-use super::treebank::{NonProjective, TagColumn, Treebank};
+use super::treebank::{NonProjective, Preparation, TagColumn, Treebank};
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Model, Schedule};
 use crate::corpus::text::Encoding;
@@ -24,7 +24,7 @@ use crate::transition::arc_standard::Transition;
 use crate::transition::{ArcStandard, Label, LeftCorner, TransitionSystem, follow_oracle};
 
 /// Sentences as (word, tag, head, label).
-fn conllu(sentences: &[&[(&str, &str, u32, &str)]]) -> String {
+pub(crate) fn conllu(sentences: &[&[(&str, &str, u32, &str)]]) -> String {
     let mut text = String::new();
     for sentence in sentences {
         for (id, (word, tag, head, label)) in (1..).zip(*sentence) {
@@ -55,7 +55,7 @@ fn toy(has_several_roots: bool) -> String {
     conllu(&[&sentences[..], &sentences[..]].concat())
 }
 
-fn plan(model: ModelSettings) -> Plan {
+pub(crate) fn plan(model: ModelSettings) -> Plan {
     let contexts = Contexts::of(&model).unwrap();
     Plan {
         seed: 7,
@@ -65,6 +65,7 @@ fn plan(model: ModelSettings) -> Plan {
         hold_out: 0,
         encoding: Encoding::Utf8,
         non_projective: NonProjective::Skip,
+        preparation: Preparation::default(),
         contexts,
         model,
         prior: Hyperprior::default(),
@@ -74,7 +75,7 @@ fn plan(model: ModelSettings) -> Plan {
     }
 }
 
-fn read(text: &str) -> Treebank {
+pub(crate) fn read(text: &str) -> Treebank {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("toy.conllu");
     std::fs::write(&path, text).unwrap();
@@ -84,7 +85,7 @@ fn read(text: &str) -> Treebank {
 }
 
 /// A model of the text after a few sweeps, with one shard and no other worker.
-fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
+pub(crate) fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
     let treebank = read(text);
     let plan = plan(settings);
     let lexicon = Lexicon::learn(&treebank, plan.model.min_count).unwrap();
@@ -370,11 +371,11 @@ fn a_model_without_words_parses_given_tags() {
 }
 
 /// A hierarchy, plainly: customers and tables by context, of an outcome or of all.
-struct Plain {
-    counts: BTreeMap<(Vec<u32>, Option<u32>), [f64; 2]>,
-    discount: f64,
-    strength: f64,
-    base: f64,
+pub(crate) struct Plain {
+    pub counts: BTreeMap<(Vec<u32>, Option<u32>), [f64; 2]>,
+    pub discount: f64,
+    pub strength: f64,
+    pub base: f64,
 }
 
 impl Plain {
@@ -407,7 +408,7 @@ impl Plain {
     }
 
     /// p that these tokens come in their order: the sum over all seatings.
-    fn sum(&mut self, tokens: &[(Vec<u32>, u32)]) -> f64 {
+    pub fn sum(&mut self, tokens: &[(Vec<u32>, u32)]) -> f64 {
         let Some(((context, outcome), rest)) = tokens.split_first() else { return 1.0 };
         let mut sum = 0.0;
         for opens in 0..=context.len() + 1 {

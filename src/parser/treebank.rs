@@ -10,6 +10,7 @@ use crate::corpus::conll::{Reader, Sentence, column};
 use crate::corpus::diagnostic::Problem;
 use crate::corpus::piece::{Blocks, Input};
 use crate::corpus::text::Encoding;
+use crate::corpus::tokens::Tokenisation;
 use crate::corpus::tree::{Shape, Tree};
 use crate::oracle::punctuation::is_punctuation;
 use crate::transition::{LeftCorner, TransitionSystem, follow_oracle};
@@ -81,6 +82,13 @@ impl NonProjective {
             NonProjective::Keep => "kept",
         }
     }
+}
+
+/// What is done to the words of trees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preparation {
+    pub tokenisation: Tokenisation,
+    pub drops_punctuation: bool,
 }
 
 #[derive(Debug, Default)]
@@ -215,6 +223,54 @@ impl Treebank {
             self.words.extend_from_slice(sentence);
             self.ends.push(self.words.len());
         }
+    }
+
+    /// Makes the forms one as text is made one, and drops punctuation where that is asked for: so that trees look like
+    /// text that was prepared in this way.
+    pub fn prepare(&mut self, preparation: &Preparation) {
+        if preparation.drops_punctuation {
+            self.drop_punctuation();
+        }
+        let (mut forms, mut scratch) = (Names::default(), String::new());
+        let new: Vec<u32> = self
+            .forms
+            .iter()
+            .map(|form| forms.number(preparation.tokenisation.normalise(form, &mut scratch)))
+            .collect();
+        self.words.iter_mut().for_each(|word| word.form = new[word.form as usize]);
+        self.forms = forms;
+    }
+
+    /// Drops punctuation; its dependents go to its nearest ancestor that stays. Sentences of nothing else are left out.
+    fn drop_punctuation(&mut self) {
+        let (words, ends) = (std::mem::take(&mut self.words), std::mem::take(&mut self.ends));
+        let mut start = 0;
+        for end in ends {
+            let sentence = &words[start..end];
+            start = end;
+            let mut places = vec![0; sentence.len() + 1];
+            for (place, word) in (1..).zip(sentence) {
+                places[place] = places[place - 1] + u32::from(!word.is_punctuation);
+            }
+            let before = self.words.len();
+            for word in sentence.iter().filter(|word| !word.is_punctuation) {
+                let mut head = word.head as usize;
+                while head > 0 && sentence[head - 1].is_punctuation {
+                    head = sentence[head - 1].head as usize;
+                }
+                self.words.push(Word { head: places[head], ..*word });
+            }
+            if self.words.len() > before {
+                self.ends.push(self.words.len());
+            }
+        }
+    }
+
+    /// Takes the labels off all arcs.
+    pub fn drop_labels(&mut self) {
+        self.labels = Names::default();
+        let none = self.labels.number("_");
+        self.words.iter_mut().for_each(|word| word.label = none);
     }
 
     /// Whether every sentence has one word that depends on the root.

@@ -12,6 +12,7 @@ use crate::corpus::text::Encoding;
 use crate::error::{Error, Result};
 use crate::job::corpus::expand_all;
 use crate::job::file::Document;
+use crate::parser::action::System;
 use crate::parser::job::{self as parser, CorpusSettings, ModelSettings, ParserJob, Part, SamplerSettings, Tags};
 use crate::topics::job::CheckpointSettings;
 
@@ -48,6 +49,8 @@ pub enum Cut {
     /// Lines are paragraphs, which are cut into sentences and words.
     #[default]
     Running,
+    /// The same where paragraphs go over several lines ([`super::paragraphs`]).
+    Wrapped,
     /// Lines are sentences, with white space between words.
     Lines,
 }
@@ -80,6 +83,8 @@ pub struct RawSettings {
     pub passes: u64,
     /// Gibbs sweeps over the seating after each pass.
     pub sweeps: u64,
+    /// Sweeps of particle Gibbs after the last pass, in which tags and trees are drawn; 0: the best parses stay.
+    pub gibbs_sweeps: u64,
     /// Parts of a pass, between which checkpoints can be written.
     pub rounds: u64,
     pub particles: u32,
@@ -99,6 +104,7 @@ impl Default for RawSettings {
             min_count: 3,
             passes: 1,
             sweeps: 10,
+            gibbs_sweeps: 0,
             rounds: 4,
             particles: 100,
             learn: Learn::default(),
@@ -179,6 +185,11 @@ impl SemisupervisedJob {
             self.model.lexicalised && self.model.tags == Tags::Predict,
             "text without trees has no tags: set model.lexicalised = true and model.tags = \"predict\"",
         )?;
+        require(
+            raw.gibbs_sweeps == 0 || (self.model.system == System::ArcStandard && raw.particles > 1),
+            "raw.gibbs_sweeps draws derivations of arc-standard with two particles or more: set model.system = \
+             \"arc-standard\" and raw.particles",
+        )?;
         let mut files = expand_all(document, &raw.train)?;
         let training_files = files.len();
         files.extend(expand_all(document, &raw.test)?);
@@ -205,6 +216,13 @@ impl Plan {
         Schedule { sweeps: self.raw.settings.rounds, sync_every: 1, evaluate_every: 0, ..self.parser.schedule }
     }
 
+    /// The same where tags and trees are drawn.
+    pub fn drawing(&self) -> parser::Plan {
+        let mut plan = self.learning();
+        plan.schedule.sweeps = self.raw.settings.gibbs_sweeps;
+        plan
+    }
+
     /// The parser job of what learns from raw text.
     pub fn learning(&self) -> parser::Plan {
         let mut plan = self.parser.clone();
@@ -217,7 +235,7 @@ impl Plan {
     /// Sweeps of all stages, for progress.
     pub fn all_sweeps(&self) -> u64 {
         let raw = &self.raw.settings;
-        self.parser.schedule.sweeps + raw.passes * (raw.rounds + raw.sweeps) + self.ngram_sweeps()
+        self.parser.schedule.sweeps + raw.passes * (raw.rounds + raw.sweeps) + raw.gibbs_sweeps + self.ngram_sweeps()
     }
 
     pub fn ngram_sweeps(&self) -> u64 {
@@ -240,6 +258,9 @@ impl Plan {
             "semisupervised job: {} passes over raw text with {} particles; {what} in {} sweeps after each\n",
             raw.passes, raw.particles, raw.sweeps
         );
+        if raw.gibbs_sweeps > 0 {
+            text += &format!("then tags and trees are drawn in {} sweeps of particle Gibbs\n", raw.gibbs_sweeps);
+        }
         for (number, path) in self.raw.files.iter().enumerate() {
             let what = if number < self.raw.training_files { "raw" } else { "raw, to test on" };
             text += &format!("  {what}: {}\n", path.display());

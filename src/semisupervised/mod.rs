@@ -7,6 +7,7 @@
 //! both      -> the distribution of words     Gibbs sweeps over the seating of all words in their trees, synchronised;
 //!                                            tags and transitions stay as the treebank has taught them, or learn too
 //! again     -> trees, by the parser of the pass before, and so on
+//! then      -> tags and trees of raw text    where that is asked for: drawn with what learns, by particle Gibbs
 //! both      -> an HPYLM of the same words, to compare with
 //! ```
 //!
@@ -14,20 +15,29 @@
 //! stage that has ended in its last checkpoint, and goes on in the first that has not.
 //!
 //! **What is exact.** Trees of raw text are the best that were found, and stay for a pass, as in the paper; a tree is derived
-//! as the static oracle derives it. Given the trees, the seating of words is sampled as in a parser job.
+//! as the static oracle derives it. Given the trees, the seating of words is sampled as in a parser job. Where tags and trees
+//! are drawn, see [`gibbs`].
 //!
 //! **Memory.** Text is read twice (which words, the words themselves) and never kept as text: 4 bytes a word, and 6 for its
-//! place in its tree. The restaurants of a worker are those of its shards; the first worker has all, since it writes the
-//! model.
+//! place in its tree. The restaurants of a worker are those of its shards. The first worker has the words, trees and
+//! restaurants of all, since it writes the model: so the corpus need not fit as text, but its counts must fit there.
+//! Every worker reads and unpacks all files, and cuts into words only the paragraphs of its own shards.
 //!
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
+//! - `paragraphs`: paragraphs that go over several lines
 //! - `text`: raw text, as sentences of numbers, dealt to shards
 //! - `parses`: a pass of parsing, and its trees
+//! - `gibbs`: tags and trees that are drawn
 //! - `ngram`: the n-gram model to compare with
 
+pub mod gibbs;
 pub mod job;
 pub mod ngram;
+pub mod paragraphs;
 pub mod parses;
 pub mod report;
 pub mod run;
 pub mod text;
+
+#[cfg(test)]
+mod tests;

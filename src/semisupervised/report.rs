@@ -21,6 +21,14 @@ struct Stage {
     predicted: Option<Sum>,
 }
 
+/// What it takes to draw tags and trees.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawing {
+    sweeps: u64,
+    seconds: f64,
+    sync_bytes: u64,
+}
+
 /// Figures of all stages.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -39,7 +47,12 @@ pub struct Figures {
     sync_seconds: f64,
     sync_bytes: u64,
     learn_seconds: f64,
+    /// Of drawing tags and trees.
+    drawing: Drawing,
     contexts: u64,
+    pub workers: usize,
+    /// MiB that each worker's process has had at most, by worker.
+    pub memory: Vec<f64>,
 }
 
 impl Figures {
@@ -90,6 +103,13 @@ impl Figures {
         self.learn_seconds += round.learn_seconds;
     }
 
+    /// Adds a round of drawing tags and trees.
+    pub fn add_drawing(&mut self, round: &Round) {
+        self.drawing.sweeps += round.sweeps;
+        self.drawing.seconds += round.sweep_seconds;
+        self.drawing.sync_bytes += round.sync_bytes;
+    }
+
     /// Takes the size of the last model.
     pub fn set_size(&mut self, model: &ParserModel) {
         self.contexts = model.kept.hierarchies.iter().flat_map(|kept| kept.sizes()).map(|size| size[0]).sum();
@@ -103,6 +123,17 @@ impl Figures {
     fn sentences_per_second(&self, plan: &Plan) -> Option<f64> {
         let parsed = self.sizes[0].sentences * plan.raw.settings.passes;
         (self.parsing_seconds > 0.0).then(|| parsed as f64 / self.parsing_seconds)
+    }
+
+    /// Raw sentences whose tags and trees are drawn a second, by each worker.
+    fn drawn_per_second(&self) -> Option<f64> {
+        let drawn = (self.sizes[0].sentences * self.drawing.sweeps) as f64;
+        (self.drawing.seconds > 0.0).then(|| drawn / self.drawing.seconds / self.workers.max(1) as f64)
+    }
+
+    /// The most memory of a process, in MiB.
+    fn most_memory(&self) -> f64 {
+        self.memory.iter().copied().fold(0.0, f64::max)
     }
 
     fn predicted(&self) -> Option<&Sum> {
@@ -119,16 +150,16 @@ impl Figures {
 }
 
 /// All files of the report.
-pub fn files(title: &str, plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> Vec<(&'static str, String)> {
+pub fn files(title: &str, plan: &Plan, figures: &Figures) -> Vec<(&'static str, String)> {
     vec![
-        ("summary.json", summary(plan, figures, peak_memory_mib)),
+        ("summary.json", summary(plan, figures)),
         ("perplexity.tsv", perplexity_table(plan, figures).to_tsv()),
         ("scores.tsv", score_table(figures).to_tsv()),
-        ("index.html", page(title, plan, figures, peak_memory_mib)),
+        ("index.html", page(title, plan, figures)),
     ]
 }
 
-fn summary(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
+fn summary(plan: &Plan, figures: &Figures) -> String {
     let [training, test] = &figures.sizes;
     let mut summary = json!({
         "perplexity": figures.perplexity(),
@@ -146,7 +177,11 @@ fn summary(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
         "hyper_seconds_per_sweep": figures.per_sweep(figures.learn_seconds),
         "sync_seconds_per_sweep": figures.per_sweep(figures.sync_seconds),
         "sync_bytes_per_sweep": figures.per_sweep(figures.sync_bytes as f64),
-        "peak_memory_mib": peak_memory_mib,
+        "workers": figures.workers,
+        "sentences_per_second_per_worker": figures.sentences_per_second(plan).map(|rate| rate / figures.workers.max(1) as f64),
+        "drawn_sentences_per_second_per_worker": figures.drawn_per_second(),
+        "drawn_sync_bytes_per_sweep": figures.drawing.sync_bytes as f64 / figures.drawing.sweeps.max(1) as f64,
+        "peak_memory_mib": figures.most_memory(), "peak_memory_mib_by_worker": figures.memory,
     });
     summary["stages"] = figures.stages.iter().map(stage_json).collect();
     format!("{summary:#}\n")
@@ -198,7 +233,7 @@ fn score_table(figures: &Figures) -> Table {
     table
 }
 
-fn page(title: &str, plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
+fn page(title: &str, plan: &Plan, figures: &Figures) -> String {
     let lead = "A generative parser that has learned words from text without trees.";
     let mut page = Page::new(title, lead);
     let show = |value: Option<f64>| value.map_or("none".to_string(), |value| format!("{value:.1}"));
@@ -212,20 +247,23 @@ fn page(title: &str, plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> St
     let table = perplexity_table(plan, figures).to_html();
     page.section("perplexity", "Perplexity", &(cards(&top) + &table + &paragraph(footing) + &paragraph(&counted)));
     page.section("scores", "Accuracy after each stage", &score_table(figures).to_html());
-    page.section("speed", "Speed", &speed(plan, figures, peak_memory_mib));
+    page.section("speed", "Speed", &speed(plan, figures));
     page.to_html()
 }
 
-fn speed(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
+fn speed(plan: &Plan, figures: &Figures) -> String {
     let mut table = Table::new([("figure", Align::Text), ("value", Align::Number)]);
-    let rate = figures.sentences_per_second(plan).map_or("not in this run".to_string(), |rate| format!("{rate:.0}"));
+    let show = |rate: Option<f64>| rate.map_or("not in this run".to_string(), |rate| format!("{rate:.0}"));
+    let parsed = figures.sentences_per_second(plan).map(|rate| rate / figures.workers.max(1) as f64);
     for (name, value) in [
-        ("raw sentences parsed a second, all workers", rate),
+        ("workers", figures.workers.to_string()),
+        ("raw sentences parsed a second, by each worker", show(parsed)),
+        ("raw sentences drawn a second, by each worker", show(figures.drawn_per_second())),
         ("seconds per sweep over the words", format!("{:.3}", figures.per_sweep(figures.sweep_seconds))),
         ("seconds of synchronisation per sweep", format!("{:.3}", figures.per_sweep(figures.sync_seconds))),
         ("bytes sent per sweep", thousands(figures.per_sweep(figures.sync_bytes as f64) as u64)),
         ("contexts", thousands(figures.contexts)),
-        ("most memory of the first process", format!("{peak_memory_mib:.0} MiB")),
+        ("most memory of a process", format!("{:.0} MiB", figures.most_memory())),
         ("shards", plan.shards().to_string()),
     ] {
         table.push(vec![name.to_string(), value]);

@@ -1,10 +1,12 @@
 //! Running a semisupervised job, stage by stage.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_bytes::ByteBuf;
 use timely::worker::Worker;
 
+use super::gibbs::Gibbs;
 use super::job::Plan;
 use super::ngram;
 use super::parses::{Parsing, Trees, each_tree};
@@ -62,7 +64,11 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let all = trained.kept.len();
     for (stage, kept) in trained.kept.into_iter().enumerate() {
         let model = ParserModel::new(kept).expect("what was learned holds together");
-        let name = if stage == 0 { "treebank".to_string() } else { format!("pass {stage}") };
+        let name = match stage as u64 {
+            0 => "treebank".to_string(),
+            pass if pass <= plan.raw.settings.passes => format!("pass {pass}"),
+            _ => "particle Gibbs".to_string(),
+        };
         let mut scores = vec![];
         for (set, files) in [("dev", &plan.parser.dev), ("test", &plan.parser.test)] {
             let evaluation = accuracy(plan, &model, files, threads)?;
@@ -81,7 +87,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
             trained.figures.set_size(&model);
         }
     }
-    for (name, content) in report::files(&session.title, plan, &trained.figures, peak_memory_mib()) {
+    for (name, content) in report::files(&session.title, plan, &trained.figures) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
     record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
@@ -101,15 +107,17 @@ fn accuracy(
     threads: usize,
 ) -> Result<Option<Evaluation>> {
     let column = plan.parser.model.tag_column;
-    let treebank = Treebank::read(files, plan.parser.encoding, column, NonProjective::Keep).map_err(Error::Input)?;
+    let treebank = Treebank::read(files, plan.parser.encoding, column, NonProjective::Keep);
+    let mut treebank = treebank.map_err(Error::Input)?;
+    treebank.prepare(&plan.parser.preparation);
     let settings = settings(plan, threads, plan.parser.model.particles);
     Ok((!treebank.is_empty()).then(|| evaluate(model, &treebank, &settings)))
 }
 
-/// How well held-out text is predicted, with as many particles as it was parsed with.
+/// How well held-out text is predicted, with as many particles as the treebank's sentences are parsed with.
 fn perplexity(plan: &Plan, model: &ParserModel, test: &BTreeMap<u32, Sentences>, threads: usize) -> Sum {
     let sentences: Vec<&[u32]> = test.values().flat_map(Sentences::iter).collect();
-    let settings = settings(plan, threads, plan.raw.settings.particles);
+    let settings = settings(plan, threads, plan.parser.model.particles);
     let score = |decoder: &mut Decoder<'_>, number: usize| {
         let given: Vec<Given> = sentences[number].iter().map(|&form| Given { form, tag: None }).collect();
         let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
@@ -146,6 +154,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     }
     let is_single_rooted = treebank.is_single_rooted();
     let models = AllGather::new(worker, "Models");
+    let mut memory = AllGather::<f64>::new(worker, "Memory");
     let mut stages = Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models };
     let mut kept: Vec<Kept> = vec![];
     let mut end = stages.supervise(worker, &lexicon, &mut kept)?;
@@ -157,7 +166,10 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     if end == End::Done && plan.ngram.order > 0 {
         end = stages.compare(worker, &text)?;
     }
-    let figures = stages.figures;
+    let mut figures = stages.figures;
+    let all = memory.exchange(worker, vec![(worker.index() as u64, peak_memory_mib())]);
+    figures.memory = all.into_iter().map(|(_, most)| most).collect();
+    figures.workers = worker.peers();
     Ok(is_leader.then_some(Trained { end, kept, test: text.test, figures, problems }))
 }
 
@@ -187,27 +199,36 @@ impl Stages<'_> {
         Ok(end)
     }
 
-    /// Parses all raw text with the last parser, and learns from the trees.
+    /// Parses all raw text with the last parser, and learns from the trees; after the last pass, these are drawn.
     fn pass(&mut self, worker: &mut Worker, pass: u64, text: &Text, kept: &mut Vec<Kept>) -> Result<End> {
         let model = self.share(worker, kept.last())?;
-        let (end, trees) = self.parse(worker, pass, text, &model)?;
+        let (mut end, trees) = self.parse(worker, pass, text, &model)?;
         drop(model);
-        if end == End::Stopped {
-            return Ok(end);
+        if end == End::Done {
+            let learned;
+            (end, learned) = self.learn(worker, pass, text, &trees)?;
+            self.keep(learned, text, kept);
         }
-        let (end, learned) = self.learn(worker, pass, text, &trees)?;
-        if let (Some(learned), Some(last)) = (learned, kept.last()) {
-            let mut learned = learned.into_iter();
-            let contexts = self.plan.parser.contexts.all.iter().zip(&last.hierarchies);
-            let choose = |((part, _), old): (&(_, _), &KeptHierarchy)| match self.plan.learns(*part) {
-                true => learned.next().expect("one for each context"),
-                false => old.clone(),
-            };
-            let all = contexts.map(choose).collect();
-            let new = Kept::new(&self.plan.parser, text.lexicon.clone(), self.is_single_rooted, all);
-            kept.push(new);
+        let raw = &self.plan.raw.settings;
+        if end == End::Done && pass == raw.passes && raw.gibbs_sweeps > 0 {
+            let learned;
+            (end, learned) = self.draw(worker, text, &trees, kept.last())?;
+            self.keep(learned, text, kept);
         }
         Ok(end)
+    }
+
+    /// Makes a parser of what was learned, and of the last one where it did not learn.
+    fn keep(&self, learned: Option<Vec<KeptHierarchy>>, text: &Text, kept: &mut Vec<Kept>) {
+        let (Some(learned), Some(last)) = (learned, kept.last()) else { return };
+        let mut learned = learned.into_iter();
+        let contexts = self.plan.parser.contexts.all.iter().zip(&last.hierarchies);
+        let choose = |((part, _), old): (&(_, _), &KeptHierarchy)| match self.plan.learns(*part) {
+            true => learned.next().expect("one for each context"),
+            false => old.clone(),
+        };
+        let all = contexts.map(choose).collect();
+        kept.push(Kept::new(&self.plan.parser, text.lexicon.clone(), self.is_single_rooted, all));
     }
 
     /// The leader's parser, for everybody.
@@ -271,8 +292,7 @@ impl Stages<'_> {
             contexts: &plan.contexts,
             is_lexicalised: true,
         };
-        let lengths: Vec<u64> = self.treebank.sentences().map(|sentence| sentence.len() as u64).collect();
-        let runs = shards(&lengths, plan.schedule.shards);
+        let runs = self.runs();
         let is_mine = |shard: u32| shard as usize % peers == index;
         let tokens = tokeniser.tokens_of(plan.schedule.shards, is_mine, is_leader, |shard, add| {
             for number in runs[shard as usize].clone() {
@@ -292,6 +312,39 @@ impl Stages<'_> {
         })?;
         self.before += plan.schedule.sweeps;
         Ok((end, is_leader.then(|| trainer.hierarchies(&text.lexicon))))
+    }
+
+    /// Draws tags and trees of raw text by particle Gibbs, from `trees` on.
+    fn draw(
+        &mut self,
+        worker: &mut Worker,
+        text: &Text,
+        trees: &BTreeMap<u32, Trees>,
+        kept: Option<&Kept>,
+    ) -> Result<(End, Option<Vec<KeptHierarchy>>)> {
+        let model = self.share(worker, kept)?;
+        let (index, peers) = (worker.index(), worker.peers());
+        let (watcher, before, plan) = (self.watcher, self.before, self.plan.drawing());
+        let mut gibbs = Gibbs::new(&plan, &model, self.plan.raw.settings.particles);
+        let runs = self.runs();
+        for (shard, run) in (0..).zip(runs).filter(|(shard, _)| *shard as usize % peers == index) {
+            let mut observed = run.map(|number| text.lexicon.sentence(self.treebank, number));
+            gibbs.add_shard(shard, &mut observed, text.training.get(&shard).zip(trees.get(&shard)));
+        }
+        let control = watcher.control.of_stage("gibbs");
+        let figures = &mut self.figures;
+        let (gibbs, end) = train(worker, gibbs, &plan.schedule, &control, |_, round| {
+            Stages::tell(watcher, before, "gibbs", round);
+            figures.add_drawing(round);
+        })?;
+        self.before += plan.schedule.sweeps;
+        Ok((end, (index == 0).then(|| gibbs.hierarchies())))
+    }
+
+    /// The sentences of the treebank that each shard has.
+    fn runs(&self) -> Vec<Range<usize>> {
+        let lengths: Vec<u64> = self.treebank.sentences().map(|sentence| sentence.len() as u64).collect();
+        shards(&lengths, self.plan.shards())
     }
 
     /// Trains the n-gram model.

@@ -1,7 +1,7 @@
 //! Raw text, as a dataflow: files are counted together, all agree on the words, and every worker keeps the sentences of its
 //! own shards as numbers.
 //!
-//! Runs of [`RUN`] lines are dealt to the shards in turn, those of training documents and those of test documents each by
+//! Runs of [`RUN`] paragraphs (or lines) are dealt to the shards in turn, those of training documents and those of test documents each by
 //! themselves. Every worker reads all files, and cuts the lines of its own shards into words. A line that is no text is
 //! told with its place and left out; sentences that are too long are cut, and counted.
 
@@ -12,15 +12,17 @@ use serde::{Deserialize, Serialize};
 use timely::worker::Worker;
 
 use super::job::{Cut, Plan, RawPlan};
+use super::paragraphs::each_paragraph;
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::corpus::documents::{RawDocument, read_documents};
 use crate::corpus::running::RunningText;
+use crate::parser::job::Part;
 use crate::parser::lexicon::Lexicon;
 use crate::parser::treebank::Treebank;
 
-/// Lines that stay together.
+/// Paragraphs that stay together.
 const RUN: u64 = 32;
 
 /// Problems that are kept of a file.
@@ -34,7 +36,7 @@ pub struct Sentences {
 }
 
 impl Sentences {
-    fn push(&mut self, words: impl IntoIterator<Item = u32>) {
+    pub fn push(&mut self, words: impl IntoIterator<Item = u32>) {
         self.words.extend(words);
         self.ends.push(self.words.len() as u32);
     }
@@ -130,7 +132,8 @@ pub fn collect(
     let mut built = vec![];
     if index == 0 {
         let counts = words.totals().into_iter().map(|(word, count)| (word, count as u64)).collect();
-        built.push((0, lexicon.with_raw_words(&counts, plan.raw.settings.min_count)));
+        let is_known_to_all = plan.learns(Part::Tag);
+        built.push((0, lexicon.with_raw_words(&counts, plan.raw.settings.min_count, is_known_to_all)));
     }
     let (_, lexicon) = lexicons.exchange(worker, built).remove(0);
     let lexicon = lexicon?;
@@ -205,13 +208,17 @@ impl Reader<'_> {
             let mut read = |text: &RawDocument<'_>| {
                 document += 1;
                 let is_test = is_test_file || (settings.hold_out > 0 && document % settings.hold_out == 0);
-                for line in text.text.lines() {
+                let cut = |paragraph: &str| {
                     let number = &mut lines[usize::from(is_test)];
                     let shard = (*number / RUN % u64::from(self.shards)) as u32;
                     *number += 1;
                     if is_mine(shard) {
-                        self.cut(&running, line, |words, is_cut| visit(shard, is_test, words, is_cut));
+                        self.cut(&running, paragraph, |words, is_cut| visit(shard, is_test, words, is_cut));
                     }
+                };
+                match settings.cut {
+                    Cut::Wrapped => each_paragraph(text.text, cut),
+                    Cut::Running | Cut::Lines => text.text.lines().for_each(cut),
                 }
             };
             self.read(path, &mut read, &mut |problem| report(file, problem))?;
@@ -232,7 +239,7 @@ impl Reader<'_> {
 
     fn cut<'t>(&self, running: &RunningText, line: &'t str, mut visit: impl FnMut(&[&'t str], bool)) {
         match self.raw.settings.cut {
-            Cut::Running => running.each_sentence(line, visit),
+            Cut::Running | Cut::Wrapped => running.each_sentence(line, visit),
             Cut::Lines => {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let is_cut = words.len() > self.raw.settings.max_words;
