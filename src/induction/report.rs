@@ -46,7 +46,13 @@ impl Outcome {
         };
         format!(
             "{} sentences of {} words ({} distinct) to train on ({} longer ones and {} with problems left out), {} tags{words}{}",
-            read.sentences, read.words, read.distinct, read.too_long, read.skipped, self.tags, self.function_words()
+            read.sentences,
+            read.words,
+            read.distinct,
+            read.too_long,
+            read.skipped,
+            self.tags,
+            self.function_words()
         )
     }
 
@@ -57,9 +63,9 @@ impl Outcome {
             (false, ..) => String::new(),
             (true, 0, _) => ", no function words: none has a tag of model.function_tags".to_string(),
             (true, words, 0) => format!(", {words} function words without dependents"),
-            (true, words, n) => format!(
-                ", {words} function words without dependents but in the {n} sentences that have no other words"
-            ),
+            (true, words, n) => {
+                format!(", {words} function words without dependents but in the {n} sentences that have no other words")
+            }
         }
     }
 

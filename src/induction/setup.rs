@@ -67,7 +67,8 @@ impl Setup {
         let deal = |symbols: &[Vec<u32>], shape: &Shape| Sentences::shards(symbols, tags, &shape.tag_of, shards);
         let forest = plan.model.forest(&lexicon.tags);
         let old_symbols = lexicon.symbols(&train, &names, is_lexicalised);
-        let tags_of = |symbols: &[u32]| symbols.iter().map(|&s| old.tag_of[s as usize] as usize).collect::<Vec<usize>>();
+        let tags_of =
+            |symbols: &[u32]| symbols.iter().map(|&s| old.tag_of[s as usize] as usize).collect::<Vec<usize>>();
         let tagged = || old_symbols.iter().map(|symbols| tags_of(symbols));
         let mut heldout_symbols = lexicon.symbols(&heldout, &names, is_lexicalised);
         let unseen = lexicon.unseen(is_lexicalised);

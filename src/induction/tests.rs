@@ -180,9 +180,8 @@ fn enumerated(shape: &Shape, weights: &Weights, bound: Option<u32>, tags: &[u32]
     let of = |heads: Vec<u32>| {
         let (arcs, stops, root) = uses(&heads);
         let tag = |word: usize| tags[word] as usize;
-        let arc = |&(v, head, dependent): &Use| {
-            shape.arcs(2 * usize::from(head < dependent) + v, tag(head)) + tag(dependent)
-        };
+        let arc =
+            |&(v, head, dependent): &Use| shape.arcs(2 * usize::from(head < dependent) + v, tag(head)) + tag(dependent);
         let mut used: Vec<usize> = arcs.iter().map(arc).collect();
         used.extend(stops.iter().map(|&(side, v, head)| shape.stop(2 * side + v, tag(head))));
         used.push(shape.root(tag(root)));
@@ -199,7 +198,16 @@ fn sums_and_parses_are_over_trees_in_which_function_words_have_no_dependents() {
     let weights = Chain::draw(&shape, 10, 0, 0).weights(&shape);
     let mut buffers = Buffers::default();
     // Function words among others, at the edges, alone, one alone, and none.
-    let all: [&[u32]; 8] = [&[0, 1, 3, 2, 0, 4], &[3, 0, 3, 1, 0], &[1, 0, 0, 3, 3, 0], &[2, 0], &[3, 0, 0, 3], &[0], &[0, 0], &[1, 4, 2, 2, 1]];
+    let all: [&[u32]; 8] = [
+        &[0, 1, 3, 2, 0, 4],
+        &[3, 0, 3, 1, 0],
+        &[1, 0, 0, 3, 3, 0],
+        &[2, 0],
+        &[3, 0, 0, 3],
+        &[0],
+        &[0, 0],
+        &[1, 4, 2, 2, 1],
+    ];
     for bound in [None, Some(1), Some(2)] {
         let forest = forest_of(bound, &FUNCTION);
         let grammar = Grammar::new(&shape, &weights, forest.clone());

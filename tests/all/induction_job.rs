@@ -214,7 +214,8 @@ fn function_words_have_no_dependents() {
                     [estimation]\ngroups = 3\nrestarts = 5\nprune_after = 20\nruns = 1\n";
     let job = job(folder.path(), settings);
     // Four sentences of function words alone, one of them of one word: in three, one of the words is the head.
-    let alone = rows("a", &[("the", "D", 2), ("old", "A", 0), (".", "PUNCT", 2)]).repeat(3) + &rows("b", &[("a", "D", 0)]);
+    let alone =
+        rows("a", &[("the", "D", 2), ("old", "A", 0), (".", "PUNCT", 2)]).repeat(3) + &rows("b", &[("a", "D", 0)]);
     write(folder.path(), "train.conllu", treebank(1, 200) + &alone);
     let out = folder.path().join("out");
     let (code, stderr) = start(&job, &out, &["--workers", "2"]).end();
@@ -291,7 +292,7 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
     assert!(code == 1 && stderr.contains("there is no tree to score against"), "{code}: {stderr}");
 }
 
-/// English EWT with few restarts.
+/// English EWT with few restarts, and with content words as heads, as Universal Dependencies have it.
 #[test]
 fn english_is_induced_better_than_by_adjacent_words() {
     let Some(data) = real_data("english_is_induced_better_than_by_adjacent_words") else { return };
@@ -299,10 +300,11 @@ fn english_is_induced_better_than_by_adjacent_words() {
     let test = data.join("treebanks/english/EWT/en_ewt-ud-test.conllu.xz").display().to_string();
     let text = format!(
         "kind = 'induction'\nout = 'out'\n[corpus]\ntrain = ['{test}']\ntest = ['{test}']\n\
+         [model]\nfunction_tags = ['ADP', 'AUX', 'CCONJ', 'DET', 'PART', 'PRON', 'SCONJ']\n\
          [estimation]\ngroups = 1\nrestarts = 8\nprune_after = 30\nruns = 4\n"
     );
     let job = write(folder.path(), "ewt.toml", text);
     let out = folder.path().join("out");
     assert_eq!(start(&job, &out, &["--workers", "2"]).end().0, 0);
-    assert!(figure(&out, "undirected_accuracy") > figure(&out, "next_word_accuracy") + 10.0);
+    assert!(figure(&out, "directed_accuracy") > figure(&out, "next_word_accuracy") + 10.0);
 }
