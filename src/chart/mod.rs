@@ -34,4 +34,4 @@ pub mod inside;
 pub mod scores;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -27,10 +27,10 @@ fn trees(words: usize) -> Vec<Vec<u32>> {
     }
 }
 
-type Use = (usize, usize, usize);
+pub type Use = (usize, usize, usize);
 
 /// Which arcs (valence, head, dependent) and stops (side, valence, head) a tree uses.
-fn uses(heads: &[u32]) -> (Vec<Use>, Vec<Use>, usize) {
+pub fn uses(heads: &[u32]) -> (Vec<Use>, Vec<Use>, usize) {
     let words = heads.len();
     let (mut arcs, mut stops) = (vec![], vec![]);
     for head in 0..words {
@@ -81,7 +81,7 @@ fn depth(heads: &[u32]) -> u32 {
 }
 
 /// All trees of so many words within a bound.
-fn trees_within(words: usize, bound: Option<u32>) -> Vec<Vec<u32>> {
+pub fn trees_within(words: usize, bound: Option<u32>) -> Vec<Vec<u32>> {
     trees(words).into_iter().filter(|heads| bound.is_none_or(|bound| depth(heads) <= bound)).collect()
 }
 

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::corpus::Corpus;
+use super::forest::Forest;
 use super::grammar::{Buffers, Choice, Grammar};
 use super::pass::Weights;
 use super::shape::Shape;
-use crate::chart::halves::Halves;
 
 /// Test sentences.
 #[derive(Clone, Debug, Default)]
@@ -78,13 +78,13 @@ impl Figures {
 /// Judges grammars by test sentences.
 pub struct Judge {
     pub test: Test,
-    pub halves: Halves,
+    pub forest: Forest,
     pub buffers: Buffers,
 }
 
 impl Judge {
     pub fn figures(&mut self, shape: &Shape, weights: &Weights) -> Figures {
-        let grammar = Grammar::new(shape, weights, self.halves.clone());
+        let grammar = Grammar::new(shape, weights, self.forest.clone());
         let buffers = &mut self.buffers;
         let [words, directed, undirected] = self.test.count(|symbols| grammar.parse(symbols, Choice::Viterbi, buffers));
         let [_, minimum_risk, _] = self.test.count(|symbols| grammar.parse(symbols, Choice::MinimumRisk, buffers));

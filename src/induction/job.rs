@@ -9,6 +9,7 @@ use crate::cluster::sweep::Schedule;
 use crate::corpus::open;
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result};
+use crate::induction::forest::Forest;
 use crate::induction::pass::LANES;
 use crate::job::corpus::expand_all;
 use crate::job::file::Document;
@@ -103,7 +104,7 @@ pub enum Smoothing {
     SkipVal,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
     #[serde(rename = "type")]
@@ -113,6 +114,8 @@ pub struct ModelSettings {
     pub lexicalise_from: u64,
     /// The largest left-corner depth that trees may have; 0: any.
     pub max_depth: u32,
+    /// Tags of function words, which have no dependents.
+    pub function_tags: Vec<String>,
 }
 
 impl Default for ModelSettings {
@@ -122,6 +125,7 @@ impl Default for ModelSettings {
             smoothing: Smoothing::default(),
             lexicalise_from: 100,
             max_depth: 0,
+            function_tags: vec![],
         }
     }
 }
@@ -130,6 +134,11 @@ impl ModelSettings {
     /// The bound on depth.
     pub fn bound(&self) -> Option<u32> {
         Some(self.max_depth).filter(|&depth| depth > 0)
+    }
+
+    /// The trees that sentences with these tags may have.
+    pub fn forest(&self, tags: &[String]) -> Forest {
+        Forest::new(self.bound(), &self.function_tags, tags)
     }
 
     /// The name for people.
@@ -145,7 +154,11 @@ impl ModelSettings {
             Smoothing::SkipVal => " smoothed-skip-val",
         };
         let bound = self.bound().map_or(String::new(), |depth| format!(", left-corner depth at most {depth}"));
-        format!("{model}{smoothing}{bound}")
+        let function = match self.function_tags.as_slice() {
+            [] => String::new(),
+            tags => format!(", function words ({}) without dependents", tags.join(" ")),
+        };
+        format!("{model}{smoothing}{bound}{function}")
     }
 }
 
@@ -254,7 +267,7 @@ impl InductionJob {
             true => Ok(()),
             false => Err(Error::Usage(format!("{}: {message}", document.name()))),
         };
-        let (model, estimation) = (self.model, self.estimation);
+        let (model, estimation) = (&self.model, self.estimation);
         require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
         require(
@@ -286,7 +299,7 @@ impl InductionJob {
             heldout: expand_all(document, &self.corpus.heldout)?,
             test: expand_all(document, &self.corpus.test)?,
             corpus: self.corpus.clone(),
-            model,
+            model: model.clone(),
             estimation,
             schedule: Schedule {
                 shards: self.shards,
@@ -366,7 +379,7 @@ impl Plan {
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let corpus = (&self.corpus, self.train.len(), self.heldout.len());
-        let rest = (self.seed, self.schedule.shards, self.model, self.estimation);
+        let rest = (self.seed, self.schedule.shards, &self.model, self.estimation);
         hasher.update(format!("induction {} {corpus:?} {rest:?}", env!("CARGO_PKG_VERSION")).as_bytes());
         for path in self.files() {
             hasher.update(open::mark(path).as_bytes());

@@ -1,6 +1,7 @@
 //! The induction job: dependency grammars from tagged sentences alone (Headden, Johnson & McClosky 2009).
 //!
 //! - [`shape`]: the models, DMV, EVG and L-EVG, with or without smoothing, as lists of distributions
+//! - `forest`: which trees a sentence may have: bounded memory, function words without dependents
 //! - `rules`: from expected uses to counts of rules and weights of trees: variational Bayes and EM
 //! - `sentences`, `pass`: sentences as symbols; expectations of several grammars at once, on [`crate::chart`]
 //! - `chain`, `queue`: one start and its iterations; the order of restarts, pruning and convergence
@@ -13,6 +14,7 @@
 pub mod chain;
 pub mod corpus;
 pub mod evaluate;
+pub mod forest;
 pub mod grammar;
 pub mod job;
 pub mod lexicon;

@@ -10,7 +10,6 @@ use super::lexicon::Lexicon;
 use super::pass::Weights;
 use super::rules::{point_estimate, weigh};
 use super::shape::Shape;
-use crate::chart::halves::Halves;
 use crate::error::{Error, Result};
 use crate::job::model_file;
 
@@ -32,7 +31,7 @@ pub struct Kept {
 impl Kept {
     pub fn new(plan: &Plan, lexicon: Lexicon, counts: Vec<f64>, free_energy: f64) -> Kept {
         let corpus = CorpusSettings { train: vec![], heldout: vec![], test: vec![], ..plan.corpus.clone() };
-        Kept { model: plan.model, method: plan.estimation.method, corpus, lexicon, counts, free_energy }
+        Kept { model: plan.model.clone(), method: plan.estimation.method, corpus, lexicon, counts, free_energy }
     }
 
     /// Reads the grammar at `path`, a model file or a run folder.
@@ -65,6 +64,6 @@ impl Kept {
         let shape = self.shape();
         let mut weights = Weights { uses: vec![0.0; shape.uses()], scales: vec![0.0; shape.tags] };
         weigh(&shape, &self.rules(&shape), &mut weights.uses, &mut weights.scales);
-        Grammar::new(&shape, &weights, Halves::new(self.model.bound()))
+        Grammar::new(&shape, &weights, self.model.forest(&self.lexicon.tags))
     }
 }

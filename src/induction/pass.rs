@@ -6,9 +6,9 @@
 
 use multiversion::multiversion;
 
+use super::forest::Forest;
 use super::sentences::Sentences;
 use super::shape::Shape;
-use crate::chart::halves::Halves;
 use crate::chart::inside::Chart;
 use crate::chart::scores::{Lanes, Scores};
 use crate::math::ln;
@@ -62,7 +62,7 @@ struct Buffers<const L: usize> {
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     pub shape: &'a Shape,
-    pub halves: &'a Halves,
+    pub forest: &'a Forest,
 }
 
 impl Passer {
@@ -127,21 +127,22 @@ impl<const L: usize> Buffers<L> {
     /// Returns the log-likelihoods.
     #[inline(always)]
     fn pass(&mut self, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) -> Lanes<L> {
+        let halves = &setting.forest.halves;
         let mut likelihoods = [0.0; L];
         for (symbols, weight) in sentences.iter() {
-            self.score(setting.shape, symbols);
-            let mut sum = self.chart.inside(&self.scores, setting.halves);
+            self.score(setting, symbols);
+            let mut sum = self.chart.inside(&self.scores, halves);
             let mut lost = [0.0; L];
             if sum.iter().any(|&sum| sum < SMALL) {
                 self.scores.rescale(&mut lost);
-                sum = self.chart.inside(&self.scores, setting.halves);
+                sum = self.chart.inside(&self.scores, halves);
             }
             for lane in 0..L {
                 likelihoods[lane] += weight * (ln(sum[lane]) + lost[lane]);
             }
             if is_expected {
                 let seed = sum.map(|sum| if sum > 0.0 { weight / sum } else { 0.0 });
-                self.chart.outside(&self.scores, setting.halves, &seed, &mut self.used);
+                self.chart.outside(&self.scores, halves, &seed, &mut self.used);
                 self.count(setting.shape, symbols);
             }
         }
@@ -150,10 +151,12 @@ impl<const L: usize> Buffers<L> {
 
     /// The scores of a sentence.
     #[inline(always)]
-    fn score(&mut self, shape: &Shape, symbols: &[u32]) {
+    fn score(&mut self, Setting { shape, forest }: Setting<'_>, symbols: &[u32]) {
         self.scores.resize(symbols.len());
+        let heads = forest.heads(symbols.iter().map(|&symbol| shape.tag_of[symbol as usize] as usize));
         for (head, &symbol) in symbols.iter().enumerate() {
             let tag = shape.tag_of[symbol as usize] as usize;
+            let is_head = heads.may_be(tag);
             for context in 0..4 {
                 let (side, valence) = (context / 2, context % 2);
                 *self.scores.stop_mut(side, valence, head) = self.weights[shape.stop(context, tag)];
@@ -161,7 +164,7 @@ impl<const L: usize> Buffers<L> {
                 let others = if side == 0 { 0..head } else { head + 1..symbols.len() };
                 for dependent in others {
                     let tag = shape.tag_of[symbols[dependent] as usize] as usize;
-                    *self.scores.arc_mut(valence, head, dependent) = arcs[tag];
+                    *self.scores.arc_mut(valence, head, dependent) = if is_head { arcs[tag] } else { [0.0; L] };
                 }
             }
             *self.scores.root_mut(head) = self.weights[shape.root(tag)];
@@ -215,22 +218,26 @@ fn pass_one(buffers: &mut Buffers<1>, setting: Setting<'_>, sentences: &Sentence
 pub fn harmonic(setting: Setting<'_>, sentences: &Sentences) -> Vec<f64> {
     let mut buffers = Buffers::<1>::default();
     buffers.expected.resize(setting.shape.uses(), [0.0]);
+    let Setting { shape, forest } = setting;
     for (symbols, weight) in sentences.iter() {
         let words = symbols.len();
+        let tag = |word: usize| shape.tag_of[symbols[word] as usize] as usize;
+        let heads = forest.heads((0..words).map(tag));
         buffers.scores.resize(words);
         for head in 0..words {
             for at in 0..4 {
                 *buffers.scores.stop_mut(at / 2, at % 2, head) = [1.0];
             }
             for dependent in (0..words).filter(|&dependent| dependent != head) {
-                let score = [1.0 / head.abs_diff(dependent) as f64];
+                let near = 1.0 / head.abs_diff(dependent) as f64;
+                let score = [if heads.may_be(tag(head)) { near } else { 0.0 }];
                 (0..2).for_each(|valence| *buffers.scores.arc_mut(valence, head, dependent) = score);
             }
             *buffers.scores.root_mut(head) = [1.0];
         }
-        let sum = buffers.chart.inside(&buffers.scores, setting.halves);
-        buffers.chart.outside(&buffers.scores, setting.halves, &[weight / sum[0]], &mut buffers.used);
-        buffers.count(setting.shape, symbols);
+        let sum = buffers.chart.inside(&buffers.scores, &forest.halves);
+        buffers.chart.outside(&buffers.scores, &forest.halves, &[weight / sum[0]], &mut buffers.used);
+        buffers.count(shape, symbols);
     }
     buffers.expected.iter().map(|lanes| lanes[0]).collect()
 }

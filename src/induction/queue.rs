@@ -166,7 +166,7 @@ impl Queue {
 
     /// What the chains that are due are passed over with.
     pub fn setting<'a>(phase: Phase, setup: &'a Setup) -> Setting<'a> {
-        Setting { shape: Queue::shape(phase, setup), halves: &setup.halves }
+        Setting { shape: Queue::shape(phase, setup), forest: &setup.forest }
     }
 
     pub fn shape(phase: Phase, setup: &Setup) -> &Shape {

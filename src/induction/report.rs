@@ -19,6 +19,8 @@ pub struct Outcome {
     pub tags: usize,
     /// Words that are conditioned on, with their tags.
     pub lexicalised: usize,
+    /// Whether function words are to have no dependents.
+    pub is_bound: bool,
     /// The winners of all groups, by group.
     pub finished: Vec<Finished>,
     pub passes: f64,
@@ -43,9 +45,28 @@ impl Outcome {
             n => format!(", {n} words with their tags"),
         };
         format!(
-            "{} sentences of {} words ({} distinct) to train on ({} longer ones and {} with problems left out), {} tags{words}",
-            read.sentences, read.words, read.distinct, read.too_long, read.skipped, self.tags
+            "{} sentences of {} words ({} distinct) to train on ({} longer ones and {} with problems left out), {} tags{words}{}",
+            read.sentences,
+            read.words,
+            read.distinct,
+            read.too_long,
+            read.skipped,
+            self.tags,
+            self.function_words()
         )
+    }
+
+    /// What function words there are, where some are to have no dependents.
+    fn function_words(&self) -> String {
+        let Read { function_words, function_sentences, .. } = self.read;
+        match (self.is_bound, function_words, function_sentences) {
+            (false, ..) => String::new(),
+            (true, 0, _) => ", no function words: none has a tag of model.function_tags".to_string(),
+            (true, words, 0) => format!(", {words} function words without dependents"),
+            (true, words, n) => {
+                format!(", {words} function words without dependents but in the {n} sentences that have no other words")
+            }
+        }
     }
 
     /// Of every run, the winner with the lowest free energy.
@@ -97,7 +118,8 @@ fn summary(plan: &Plan, outcome: &Outcome, memory: f64) -> String {
         "iterations": over_runs(outcome, plan, |winner| f64::from(winner.iterations)).0,
         "sentences_per_second": outcome.sentences_per_second(), "training_sentences": outcome.read.sentences,
         "training_words": outcome.read.words, "tags": outcome.tags, "lexicalised_words": outcome.lexicalised,
-        "skipped": outcome.read.skipped, "seconds_of_passes": outcome.sweep_seconds, "peak_memory_mib": memory,
+        "skipped": outcome.read.skipped, "function_words": outcome.read.function_words,
+        "function_sentences": outcome.read.function_sentences, "seconds_of_passes": outcome.sweep_seconds, "peak_memory_mib": memory,
     });
     if outcome.read.test.words() > 0 {
         let (directed, directed_sd) = over_runs(outcome, plan, |winner| winner.figures.directed_accuracy());

@@ -52,12 +52,13 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let (setup, read) = Setup::read(plan)?;
     let is_leader = worker.index() == 0;
     let (tags, lexicalised) = (setup.lexicon.tags.len(), setup.lexicon.words.len());
-    let outcome = Outcome { read, tags, lexicalised, ..Outcome::default() };
+    let is_bound = !plan.model.function_tags.is_empty();
+    let outcome = Outcome { read, tags, lexicalised, is_bound, ..Outcome::default() };
     if is_leader {
         say!("sawmill: {}", outcome.in_words());
     }
     let setup = Arc::new(setup);
-    let judge = Judge { test: outcome.read.test.clone(), halves: setup.halves.clone(), buffers: Buffers::default() };
+    let judge = Judge { test: outcome.read.test.clone(), forest: setup.forest.clone(), buffers: Buffers::default() };
     let common = Common::new(setup.clone(), judge);
     let (end, mut outcome, figures) = match plan.estimation.spread {
         Spread::Sentences => follow(worker, BySentences::new(common), plan, watcher, outcome, 0)?,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::chain::Chain;
 use super::corpus::{AllNames, Corpus};
 use super::evaluate::Test;
+use super::forest::Forest;
 use super::job::{EstimationSettings, ModelType, Plan};
 use super::lexicon::Lexicon;
 use super::pass::{Setting, harmonic};
 use super::queue::Phase;
 use super::sentences::Sentences;
 use super::shape::Shape;
-use crate::chart::halves::Halves;
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result};
 
@@ -23,7 +23,7 @@ pub struct Setup {
     /// The shape of restarts, and that of winners: L-EVG begins as EVG (section 5).
     pub young: Shape,
     pub old: Shape,
-    pub halves: Halves,
+    pub forest: Forest,
     /// Sentences by shard, as symbols of either shape.
     young_sentences: Vec<Sentences>,
     old_sentences: Vec<Sentences>,
@@ -38,6 +38,9 @@ pub struct Read {
     pub distinct: usize,
     pub too_long: u64,
     pub skipped: u64,
+    /// Function words to train on, and sentences that have no others, so that some of these have dependents.
+    pub function_words: usize,
+    pub function_sentences: usize,
     /// Held-out sentences, and those of them that have a tag that was never seen.
     pub heldout: usize,
     pub heldout_unseen: usize,
@@ -62,7 +65,11 @@ impl Setup {
         let old = Shape::new(model, smoothing, tags, &lexicon.tags_of_words());
         let shards = plan.schedule.shards as usize;
         let deal = |symbols: &[Vec<u32>], shape: &Shape| Sentences::shards(symbols, tags, &shape.tag_of, shards);
+        let forest = plan.model.forest(&lexicon.tags);
         let old_symbols = lexicon.symbols(&train, &names, is_lexicalised);
+        let tags_of =
+            |symbols: &[u32]| symbols.iter().map(|&s| old.tag_of[s as usize] as usize).collect::<Vec<usize>>();
+        let tagged = || old_symbols.iter().map(|symbols| tags_of(symbols));
         let mut heldout_symbols = lexicon.symbols(&heldout, &names, is_lexicalised);
         let unseen = lexicon.unseen(is_lexicalised);
         heldout_symbols.retain(|symbols| !symbols.contains(&unseen));
@@ -81,6 +88,8 @@ impl Setup {
             distinct: old_sentences.iter().map(Sentences::len).sum(),
             too_long: train.too_long,
             skipped: train.skipped,
+            function_words: tagged().flatten().filter(|&tag| forest.is_function(tag)).count(),
+            function_sentences: tagged().filter(|tags| forest.is_free(tags)).count(),
             heldout: heldout.sentences.len(),
             heldout_unseen: heldout.sentences.len() - heldout_symbols.len(),
             test: Test::new(test_symbols, &test, unseen),
@@ -94,7 +103,7 @@ impl Setup {
             lexicon,
             young,
             old,
-            halves: Halves::new(plan.model.bound()),
+            forest,
             young_sentences,
             old_sentences,
         };
@@ -111,7 +120,7 @@ impl Setup {
 
     /// The one start of the harmonic initialiser.
     pub fn harmonic_chain(&self) -> Chain {
-        let setting = Setting { shape: &self.young, halves: &self.halves };
+        let setting = Setting { shape: &self.young, forest: &self.forest };
         let mut uses = vec![0.0; self.young.uses()];
         for sentences in self.sentences(Phase::Young) {
             uses.iter_mut().zip(harmonic(setting, sentences)).for_each(|(sum, value)| *sum += value);

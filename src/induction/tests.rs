@@ -1,19 +1,31 @@
 //! Models against enumeration, against each other, and against what their estimation promises.
 
+use std::collections::BTreeMap;
+
 use rand::RngExt;
 
 use super::chain::Chain;
+use super::forest::Forest;
+use super::grammar::{Buffers, Choice, Grammar};
 use super::job::{Method, ModelType, Smoothing};
 use super::pass::{Expectation, LANES, Passer, Setting, Weights};
 use super::rules::share;
 use super::sentences::Sentences;
 use super::shape::{CONTEXTS, Context, Shape};
-use crate::chart::halves::Halves;
+use crate::chart::tests::{Use, trees_within, uses};
 use crate::cluster::rng::{Purpose, generator};
 
 const TAGS: usize = 5;
 /// Words of two tags are lexicalised.
 const WORDS: [u32; 3] = [1, 1, 3];
+
+/// Tags of function words.
+const FUNCTION: [&str; 2] = ["0", "3"];
+
+fn forest_of(bound: Option<u32>, function: &[&str]) -> Forest {
+    let tags: Vec<String> = (0..TAGS).map(|tag| tag.to_string()).collect();
+    Forest::new(bound, &function.iter().map(|tag| tag.to_string()).collect::<Vec<_>>(), &tags)
+}
 
 /// Sentences of up to seven words, some of them equal.
 fn sentences(shape: &Shape, shards: usize) -> Vec<Sentences> {
@@ -53,11 +65,11 @@ fn shape_of(model: ModelType, smoothing: Smoothing) -> Shape {
 }
 
 /// One pass of one chain over all shards.
-fn pass(shape: &Shape, halves: &Halves, weights: &Weights, shards: &[Sentences]) -> Expectation {
+fn pass(shape: &Shape, forest: &Forest, weights: &Weights, shards: &[Sentences]) -> Expectation {
     let mut passer = Passer::default();
     let mut sum: Option<Expectation> = None;
     for sentences in shards {
-        let found = passer.expect(Setting { shape, halves }, &[weights], sentences).remove(0);
+        let found = passer.expect(Setting { shape, forest }, &[weights], sentences).remove(0);
         match &mut sum {
             Some(sum) => sum.add(&found),
             None => sum = Some(found),
@@ -69,13 +81,19 @@ fn pass(shape: &Shape, halves: &Halves, weights: &Weights, shards: &[Sentences])
 #[test]
 fn free_energy_never_rises_and_likelihood_never_falls() {
     for (model, smoothing) in models() {
-        for (method, bound) in [(Method::Vb, None), (Method::Vb, Some(1)), (Method::Em, None), (Method::Em, Some(1))] {
+        for (method, bound, function) in [
+            (Method::Vb, None, &[][..]),
+            (Method::Vb, Some(1), &[]),
+            (Method::Vb, Some(2), &FUNCTION),
+            (Method::Em, None, &[]),
+            (Method::Em, Some(1), &FUNCTION),
+        ] {
             let shape = shape_of(model, smoothing);
-            let (halves, shards) = (Halves::new(bound), sentences(&shape, 2));
+            let (forest, shards) = (forest_of(bound, function), sentences(&shape, 2));
             let mut chain = Chain::draw(&shape, 1, 0, 0);
             let mut before = f64::INFINITY;
             for iteration in 0..60 {
-                let found = pass(&shape, &halves, &chain.weights(&shape), &shards);
+                let found = pass(&shape, &forest, &chain.weights(&shape), &shards);
                 chain.judge(&shape, method, &found);
                 let rise = chain.free_energy - before;
                 let is_known = iteration > 0 || method == Method::Em;
@@ -100,7 +118,7 @@ fn expected_counts_add_up() {
         let words: f64 = shards.iter().map(|shard| shard.words() as f64).sum();
         assert_eq!(count, 50.0);
         let chain = Chain::draw(&shape, 2, 0, 0);
-        let found = pass(&shape, &Halves::unbounded(), &chain.weights(&shape), &shards);
+        let found = pass(&shape, &Forest::of_depth(None), &chain.weights(&shape), &shards);
         let near = |found: f64, exact: f64| assert!((found - exact).abs() < 1e-9, "{found} for {exact}");
         // A root for each sentence, an arc for each other word, a stop on each side of each word.
         near(found.uses[shape.root(0)..].iter().sum(), count);
@@ -153,19 +171,88 @@ fn smoothed_weights_are_interpolations() {
     }
 }
 
+/// The trees of a sentence in which function words have no dependents, or all where there are no others, each with its
+/// probability and uses.
+fn enumerated(shape: &Shape, weights: &Weights, bound: Option<u32>, tags: &[u32]) -> Vec<(Vec<u32>, f64, Vec<usize>)> {
+    let is_function = |word: usize| FUNCTION.contains(&tags[word].to_string().as_str());
+    let is_bound = (0..tags.len()).any(|word| !is_function(word));
+    let may_be = |heads: &Vec<u32>| !is_bound || heads.iter().all(|&head| head == 0 || !is_function(head as usize - 1));
+    let of = |heads: Vec<u32>| {
+        let (arcs, stops, root) = uses(&heads);
+        let tag = |word: usize| tags[word] as usize;
+        let arc =
+            |&(v, head, dependent): &Use| shape.arcs(2 * usize::from(head < dependent) + v, tag(head)) + tag(dependent);
+        let mut used: Vec<usize> = arcs.iter().map(arc).collect();
+        used.extend(stops.iter().map(|&(side, v, head)| shape.stop(2 * side + v, tag(head))));
+        used.push(shape.root(tag(root)));
+        let scale: f64 = tags.iter().map(|&tag| weights.scales[tag as usize]).sum();
+        let p = used.iter().map(|&at| weights.uses[at]).product::<f64>() * libm::exp(scale);
+        (heads, p, used)
+    };
+    trees_within(tags.len(), bound).into_iter().filter(may_be).map(of).collect()
+}
+
+#[test]
+fn sums_and_parses_are_over_trees_in_which_function_words_have_no_dependents() {
+    let shape = shape_of(ModelType::Evg, Smoothing::SkipHead);
+    let weights = Chain::draw(&shape, 10, 0, 0).weights(&shape);
+    let mut buffers = Buffers::default();
+    // Function words among others, at the edges, alone, one alone, and none.
+    let all: [&[u32]; 8] = [
+        &[0, 1, 3, 2, 0, 4],
+        &[3, 0, 3, 1, 0],
+        &[1, 0, 0, 3, 3, 0],
+        &[2, 0],
+        &[3, 0, 0, 3],
+        &[0],
+        &[0, 0],
+        &[1, 4, 2, 2, 1],
+    ];
+    for bound in [None, Some(1), Some(2)] {
+        let forest = forest_of(bound, &FUNCTION);
+        let grammar = Grammar::new(&shape, &weights, forest.clone());
+        for tags in all {
+            let trees = enumerated(&shape, &weights, bound, tags);
+            let sum: f64 = trees.iter().map(|(_, p, _)| p).sum();
+            let mut exact = vec![0.0; shape.uses()];
+            let mut right: BTreeMap<(usize, u32), f64> = BTreeMap::new();
+            for (heads, p, used) in &trees {
+                used.iter().for_each(|&at| exact[at] += p / sum);
+                heads.iter().enumerate().for_each(|arc| *right.entry((arc.0, *arc.1)).or_insert(0.0) += p / sum);
+            }
+            let found = pass(&shape, &forest, &weights, &Sentences::shards(&[tags.to_vec()], TAGS, &shape.tag_of, 1));
+            assert!((found.ln_likelihood - libm::log(sum)).abs() < 1e-12, "{tags:?}, {bound:?}");
+            assert!(found.uses.iter().zip(&exact).all(|(found, exact)| (found - exact).abs() < 1e-12), "{tags:?}");
+            let (best, ..) = trees.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("a tree");
+            assert_eq!(&grammar.parse(tags, Choice::Viterbi, &mut buffers), best, "{tags:?}, {bound:?}");
+            let gain = |heads: &[u32]| heads.iter().enumerate().map(|(word, &head)| right[&(word, head)]).sum::<f64>();
+            let least_risk = grammar.parse(tags, Choice::MinimumRisk, &mut buffers);
+            assert!(trees.iter().any(|(heads, ..)| heads == &least_risk), "{tags:?}, {bound:?}: {least_risk:?}");
+            assert!(trees.iter().all(|(heads, ..)| gain(heads) <= gain(&least_risk) + 1e-12), "{tags:?}, {bound:?}");
+        }
+    }
+}
+
+#[test]
+fn sentences_of_function_words_alone_are_known() {
+    let forest = forest_of(None, &FUNCTION);
+    let is_free = [&[0, 3][..], &[0], &[0, 1], &[], &[TAGS, 0]].map(|tags| forest.is_free(tags));
+    assert_eq!(is_free, [true, false, false, false, false]);
+}
+
 #[test]
 fn an_evg_that_ties_valences_is_a_dmv() {
     let (dmv, evg) = (shape_of(ModelType::Dmv, Smoothing::None), shape_of(ModelType::Evg, Smoothing::None));
     let tied = Shape::of_contexts(&[Context::Tag], TAGS, &[]);
     let shards = sentences(&dmv, 2);
-    let halves = Halves::unbounded();
+    let forest = Forest::of_depth(None);
     let mut chain = Chain::draw(&dmv, 4, 0, 0);
     let mut other = Chain::draw(&tied, 4, 0, 0);
     for _ in 0..5 {
         // EVG with the same dependents for both valences: the same weights and expectations, to the bit.
         let weights = chain.weights(&dmv);
-        let found = pass(&dmv, &halves, &weights, &shards);
-        let as_evg = pass(&evg, &halves, &weights, &shards);
+        let found = pass(&dmv, &forest, &weights, &shards);
+        let as_evg = pass(&evg, &forest, &weights, &shards);
         assert_eq!(found, as_evg);
         let counts_of = |shape: &Shape| {
             let mut counts = vec![0.0; shape.rules()];
@@ -183,7 +270,7 @@ fn an_evg_that_ties_valences_is_a_dmv() {
             }
         }
         chain.take(&dmv, Method::Vb, &found.uses);
-        let found = pass(&tied, &halves, &other.weights(&tied), &shards);
+        let found = pass(&tied, &forest, &other.weights(&tied), &shards);
         other.take(&tied, Method::Vb, &found.uses);
         assert_eq!(chain, other);
     }
@@ -194,17 +281,17 @@ fn an_levg_without_words_is_an_evg() {
     for smoothing in [Smoothing::None, Smoothing::SkipHead, Smoothing::SkipVal] {
         let evg = Shape::new(ModelType::Evg, smoothing, TAGS, &[]);
         let levg = Shape::new(ModelType::Levg, smoothing, TAGS, &[]);
-        let (shards, halves) = (sentences(&evg, 2), Halves::unbounded());
+        let (shards, forest) = (sentences(&evg, 2), Forest::of_depth(None));
         let mut chain = Chain::draw(&evg, 6, 0, 0);
         for _ in 0..3 {
-            let found = pass(&evg, &halves, &chain.weights(&evg), &shards);
+            let found = pass(&evg, &forest, &chain.weights(&evg), &shards);
             chain.take(&evg, Method::Vb, &found.uses);
         }
         let mut lifted = chain.clone().lifted(&evg, &levg);
         for _ in 0..3 {
             assert_eq!(chain.weights(&evg), lifted.weights(&levg));
-            let found = pass(&evg, &halves, &chain.weights(&evg), &shards);
-            let same = pass(&levg, &halves, &lifted.weights(&levg), &shards);
+            let found = pass(&evg, &forest, &chain.weights(&evg), &shards);
+            let same = pass(&levg, &forest, &lifted.weights(&levg), &shards);
             chain.take(&evg, Method::Vb, &found.uses);
             lifted.take(&levg, Method::Vb, &same.uses);
             assert_eq!(chain.counts, lifted.counts, "{smoothing:?}");
@@ -238,8 +325,8 @@ fn a_grammar_is_the_same_alone_and_among_others() {
     let chains: Vec<Chain> = (0..LANES as u32 + 3).map(|restart| Chain::draw(&shape, 8, 0, restart)).collect();
     let weights: Vec<Weights> = chains.iter().map(|chain| chain.weights(&shape)).collect();
     for bound in [None, Some(2)] {
-        let halves = Halves::new(bound);
-        let setting = Setting { shape: &shape, halves: &halves };
+        let forest = Forest::of_depth(bound);
+        let setting = Setting { shape: &shape, forest: &forest };
         let mut passer = Passer::default();
         let all = passer.expect(setting, &weights.iter().collect::<Vec<_>>(), &shards[0]);
         for (weights, found) in weights.iter().zip(&all) {
@@ -258,7 +345,7 @@ fn long_sentences_do_not_underflow() {
     // As if every weight were tiny.
     let size = weights.uses.len();
     weights.uses.iter_mut().take(size - TAGS).for_each(|weight| *weight *= 1e-4);
-    let found = pass(&shape, &Halves::unbounded(), &weights, &shards);
+    let found = pass(&shape, &Forest::of_depth(None), &weights, &shards);
     assert!(found.ln_likelihood.is_finite() && found.ln_likelihood < -1000.0, "{}", found.ln_likelihood);
     assert!((found.uses[shape.root(0)..].iter().sum::<f64>() - 1.0).abs() < 1e-9);
 }

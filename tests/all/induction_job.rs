@@ -206,6 +206,43 @@ fn grammars_parse_and_are_shown() {
     assert!(code == 0 && shown.starts_with("DMV: 4 tags; free energy") && shown.contains("\nleft: "), "{shown}");
 }
 
+/// Tags cannot tell whether nouns or determiners are heads; the job file can.
+#[test]
+fn function_words_have_no_dependents() {
+    let folder = folder();
+    let settings = "[model]\nfunction_tags = ['D', 'A', 'X']\nmax_depth = 2\n\
+                    [estimation]\ngroups = 3\nrestarts = 5\nprune_after = 20\nruns = 1\n";
+    let job = job(folder.path(), settings);
+    // Four sentences of function words alone, one of them of one word: in three, one of the words is the head.
+    let alone =
+        rows("a", &[("the", "D", 2), ("old", "A", 0), (".", "PUNCT", 2)]).repeat(3) + &rows("b", &[("a", "D", 0)]);
+    write(folder.path(), "train.conllu", treebank(1, 200) + &alone);
+    let out = folder.path().join("out");
+    let (code, stderr) = start(&job, &out, &["--workers", "2"]).end();
+    assert!(code == 0 && stderr.contains("in the 3 sentences that have no other words"), "{code}: {stderr}");
+    assert_eq!(figure(&out, "function_sentences"), 3.0);
+    assert!(figure(&out, "function_words") > 200.0);
+    let text = treebank(3, 60) + &alone;
+    let test = write(folder.path(), "more.conllu", &text);
+    for choice in ["viterbi", "minimum-risk"] {
+        let (code, parsed, stderr) = run(sawmill().arg("parse").arg(&out).arg(&test).args(["--choose", choice]));
+        assert_eq!(code, 0, "{stderr}");
+        let parsed = heads(&parsed);
+        assert!(parsed.iter().all(|heads| heads.iter().filter(|head| **head == 0).count() == 1));
+        for (sentence, heads) in text.split("\n\n").zip(&parsed[..60]) {
+            let tags: Vec<&str> = sentence.lines().filter_map(|row| row.split('\t').nth(3)).collect();
+            // A full stop depends on the word before it, which is never a function word here.
+            let is_head = |word: usize| heads.contains(&(word + 1));
+            assert!((0..tags.len()).all(|word| !(is_head(word) && ["D", "A"].contains(&tags[word]))), "{sentence}");
+        }
+    }
+    let (_, shown, _) = run(sawmill().arg("show").arg(&out));
+    assert!(shown.contains("left-corner depth at most 2, function words (D A X) without dependents"), "{shown}");
+    // None of the words has one of the tags: that is said, and nothing else changes.
+    let (code, stderr) = start(&job, &out, &["--set", "model.function_tags=['DET']"]).end();
+    assert!(code == 0 && stderr.contains("none has a tag of model.function_tags"), "{code}: {stderr}");
+}
+
 #[test]
 fn odd_jobs_give_sensible_results_or_clear_errors() {
     let folder = folder();
@@ -255,7 +292,7 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
     assert!(code == 1 && stderr.contains("there is no tree to score against"), "{code}: {stderr}");
 }
 
-/// English EWT with few restarts.
+/// English EWT with few restarts, and with content words as heads, as Universal Dependencies have it.
 #[test]
 fn english_is_induced_better_than_by_adjacent_words() {
     let Some(data) = real_data("english_is_induced_better_than_by_adjacent_words") else { return };
@@ -263,10 +300,11 @@ fn english_is_induced_better_than_by_adjacent_words() {
     let test = data.join("treebanks/english/EWT/en_ewt-ud-test.conllu.xz").display().to_string();
     let text = format!(
         "kind = 'induction'\nout = 'out'\n[corpus]\ntrain = ['{test}']\ntest = ['{test}']\n\
+         [model]\nfunction_tags = ['ADP', 'AUX', 'CCONJ', 'DET', 'PART', 'PRON', 'SCONJ']\n\
          [estimation]\ngroups = 1\nrestarts = 8\nprune_after = 30\nruns = 4\n"
     );
     let job = write(folder.path(), "ewt.toml", text);
     let out = folder.path().join("out");
     assert_eq!(start(&job, &out, &["--workers", "2"]).end().0, 0);
-    assert!(figure(&out, "undirected_accuracy") > figure(&out, "next_word_accuracy") + 10.0);
+    assert!(figure(&out, "directed_accuracy") > figure(&out, "next_word_accuracy") + 10.0);
 }
