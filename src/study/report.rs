@@ -122,7 +122,14 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The figure of the study: a line for each variant over one key of the grid, or a row for each where there is no grid.
+/// More lines than these cannot be told apart.
+const MOST_LINES: usize = 10;
+
+/// A plot of dots has so many colours.
+const MOST_DOTS: usize = 3;
+
+/// The figure of the study: a line for each variant over one key of the grid; a row of dots for each where there is no grid, or
+/// where there are too many lines.
 fn quality(listing: &Listing, found: &[Found]) -> String {
     let y = listing.figure.y.as_str();
     let name = SHOWN.iter().find(|(name, _)| *name == y).map_or(y, |(_, name)| *name);
@@ -131,10 +138,7 @@ fn quality(listing: &Listing, found: &[Found]) -> String {
         let values = listing.variants.iter().zip(found).filter_map(|(listed, found)| {
             Some((listed.name.clone(), vec![found.figure(y).filter(|value| *value >= 0.0)?]))
         });
-        let rows: Vec<(String, Vec<f64>)> = values.collect();
-        let label = format!("{name} of the study's variants");
-        let plot = DotPlot { label, axis: name.to_string(), dots: vec![name.to_string()], rows };
-        return if plot.rows.is_empty() { String::new() } else { plot.to_svg() };
+        return dots(name, vec![name.to_string()], values.collect());
     }
     let x = match listing.figure.x.as_str() {
         "" => keys.first().cloned().unwrap_or_default(),
@@ -159,6 +163,16 @@ fn quality(listing: &Listing, found: &[Found]) -> String {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
     }
+    if curves.len() > MOST_LINES && places.ticks.len() <= MOST_DOTS {
+        let row = |curve: Curve| match curve.shape {
+            Shape::Points(points) if points.len() == places.ticks.len() && points.iter().all(|p| p.1 >= 0.0) => {
+                Some((curve.name, points.into_iter().map(|(_, value)| value).collect()))
+            }
+            _ => None,
+        };
+        let names = places.ticks.iter().map(|(_, value)| format!("{} {value}", short(&x))).collect();
+        return dots(name, names, curves.into_iter().filter_map(row).collect());
+    }
     Curves {
         label: format!("{name} of the study's variants"),
         x_axis: x,
@@ -167,6 +181,14 @@ fn quality(listing: &Listing, found: &[Found]) -> String {
         curves,
     }
     .to_svg()
+}
+
+/// A row of dots for each of several variants.
+fn dots(name: &str, dots: Vec<String>, rows: Vec<(String, Vec<f64>)>) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    DotPlot { label: format!("{name} of the study's variants"), axis: name.to_string(), dots, rows }.to_svg()
 }
 
 /// What a line is called: its variant, and the keys of the grid but for the one that it runs over.
@@ -230,7 +252,7 @@ fn page(listing: &Listing, found: &[Found], quality: &str, descent: &str) -> Str
     let mut counts = vec![(format!("{done} of {}", found.len()), "variants done".to_string())];
     let y = listing.figure.y.as_str();
     let values = listing.variants.iter().zip(found).filter_map(|(v, found)| Some((found.figure(y)?, &v.name)));
-    let is_score = ["uas", "las", "tag_accuracy"].iter().any(|score| y.starts_with(score));
+    let is_score = y.contains("accuracy") || y.starts_with("uas") || y.starts_with("las") || y.ends_with("_f");
     let best = match is_score {
         true => values.max_by(|a, b| a.0.total_cmp(&b.0)),
         false => values.min_by(|a, b| a.0.total_cmp(&b.0)),
@@ -329,6 +351,25 @@ mod tests {
         assert_eq!(
             file("study.tsv"),
             "name\tvariant\tmodel.topics\tperplexity\nbase\tbase\t\t240.0\na-50\ta\t50\t210.0\na-10\ta\t10\t220.0\n"
+        );
+    }
+
+    #[test]
+    fn too_many_lines_are_rows_of_dots() {
+        let mut many = listing();
+        let listed = many.variants.remove(1);
+        many.variants.clear();
+        for variant in 0..=MOST_LINES {
+            for topics in [10, 50] {
+                let point = [("model.topics".to_string(), json!(topics))].into_iter().collect();
+                many.variants.push(Listed { variant: format!("v{variant}"), point, ..listed.clone() });
+            }
+        }
+        let found: Vec<Found> = many.variants.iter().map(|_| found(200.0)).collect();
+        let figure = quality(&many, &found);
+        assert_eq!(
+            (figure.matches("<polyline").count(), figure.matches("<circle").count()),
+            (0, 2 * (MOST_LINES + 1) + 2)
         );
     }
 
