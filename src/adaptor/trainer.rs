@@ -259,7 +259,7 @@ impl Model for Trainer {
     /// The ledger, and the samples so far.
     type Shared = (Ledger, Vec<Ledger>);
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         let mut rng = generator(self.plan.seed, Purpose::Initial, u64::from(number), 0);
         let mut cache = self.base.clone();
         let mut shard = Shard::default();
@@ -295,7 +295,7 @@ impl Model for Trainer {
     /// Nothing: what was drawn is noted already, and what was loaded stands in the ledger.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         let mut shard = self.shards.remove(&number).expect("an own shard");
         let mut cache = self.base.clone();
         sweeps.for_each(|sweep| self.sweep(number, &mut shard, &mut cache, sweep));

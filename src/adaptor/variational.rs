@@ -196,7 +196,7 @@ impl Model for Variational {
     type Saved = ();
     type Shared = (Vec<f64>, f64);
 
-    fn draw_shard(&mut self, _: u32) {}
+    fn draw_shard(&mut self, _: u32, _: u32) {}
 
     fn load_shard(&mut self, _: u32, (): ()) -> Result<(), String> {
         Ok(())
@@ -207,7 +207,7 @@ impl Model for Variational {
     fn count_shard(&mut self, _: u32) {}
 
     /// One pass: the weights only change when all shards have been passed over.
-    fn sweep_shard(&mut self, number: u32, _: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, _: Range<u64>, _: u32) {
         let Variational { corpus, outside, weights, .. } = self;
         let mut found = vec![0.0; 1 + corpus.grammar.rules.len()];
         let (likelihood, expected) = found.split_first_mut().expect("a likelihood");

@@ -86,12 +86,18 @@ impl Heartbeat {
         self.progress.store(now(), Ordering::Relaxed);
     }
 
-    /// A worker has swept for so many seconds and begins to wait for the others; it calls [`Heartbeat::synchronised`] when
-    /// they have come.
+    /// A worker has swept for so many seconds of this round and begins to wait for the others; it calls
+    /// [`Heartbeat::met`] or [`Heartbeat::synchronised`] when they have come.
     pub fn waits(&self, sweep_seconds: f64) {
         self.round_micros.fetch_max((sweep_seconds * 1e6) as u64, Ordering::Relaxed);
         self.progressed();
         self.waiting.store(now(), Ordering::Relaxed);
+    }
+
+    /// The others have come; the round goes on.
+    pub fn met(&self) {
+        self.waiting.store(0, Ordering::Relaxed);
+        self.progressed();
     }
 
     /// All workers are done with the round up to `sweep`.

@@ -33,6 +33,8 @@ pub enum Purpose {
     Evaluation = 8,
     /// A sentence drawn from a model.
     Generate = 9,
+    /// A table-based sweep over a shard.
+    Tables = 10,
 }
 
 /// The generator for (`seed`, `purpose`, `a`, `b`).

@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! shards of w: load, or draw    ->  counts: exchanged, merged
-//! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/merge_rows.rs, route.rs)
+//! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/merge_rows.rs, route.rs), phase by phase
 //!         statistics of shards  ->  in shard order, to everybody    (operators/all_gather.rs) -> hyperparameters
 //!         evaluate, checkpoint, stop: at the same sweep for all
 //! ```
@@ -48,8 +48,13 @@ pub trait Model {
         None
     }
 
-    /// Draws the latent variables of a shard for the first time.
-    fn draw_shard(&mut self, number: u32);
+    /// In how many phases shards are drawn (`is_first`) or swept over, with a synchronisation after each.
+    fn phases(&self, _is_first: bool) -> u32 {
+        1
+    }
+
+    /// Draws the latent variables of a shard for the first time, or those of a phase.
+    fn draw_shard(&mut self, number: u32, phase: u32);
 
     /// Takes the latent variables of a shard from a checkpoint; refuses what cannot be this shard's.
     fn load_shard(&mut self, number: u32, saved: Self::Saved) -> std::result::Result<(), String>;
@@ -59,8 +64,9 @@ pub trait Model {
     /// Notes everything in a shard as changed: where the counts start from nothing.
     fn count_shard(&mut self, number: u32);
 
-    /// Passes over a shard for each of `sweeps`, notes what it changed, and returns the counts to where they were.
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>);
+    /// Passes over a shard for each of `sweeps`, or over its part in a phase; notes what it changed, and returns the counts
+    /// to where they were.
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32);
 
     /// Gives what the own shards have noted since the last call, and takes what those of all workers have. Everybody is
     /// called, the same number of times.
@@ -298,24 +304,40 @@ impl<'a, M: Model> Driver<'a, M> {
     /// Loads or draws the shards and merges their counts; returns the sweep that they stand at.
     fn begin(&mut self, worker: &mut Worker) -> Result<u64> {
         let start = self.choose_start(worker);
-        for &number in &self.mine {
-            match start {
-                Some(sweep) => {
-                    let saved = read_part(&self.control.checkpoints, sweep, &part_name(number))?;
-                    self.model.load_shard(number, saved).map_err(Error::Input)?;
-                }
-                None => self.model.draw_shard(number),
-            }
-        }
-        if let Some(sweep) = start {
-            let (shared, history) = read_part::<(M::Shared, History)>(&self.control.checkpoints, sweep, SHARED)?;
-            self.model.set_shared(shared);
-            self.history = history;
+        match start {
+            Some(sweep) => self.load(sweep)?,
+            None => self.draw(worker),
         }
         self.mine.iter().for_each(|&number| self.model.count_shard(number));
         self.synchronise(worker);
         self.take_sent_bytes();
         Ok(start.unwrap_or(0))
+    }
+
+    /// Loads the own shards, and what is shared.
+    fn load(&mut self, sweep: u64) -> Result<()> {
+        let checkpoints = &self.control.checkpoints;
+        for &number in &self.mine {
+            let saved = read_part(checkpoints, sweep, &part_name(number))?;
+            self.model.load_shard(number, saved).map_err(Error::Input)?;
+        }
+        let (shared, history) = read_part::<(M::Shared, History)>(checkpoints, sweep, SHARED)?;
+        self.model.set_shared(shared);
+        self.history = history;
+        Ok(())
+    }
+
+    /// Draws the own shards, a phase after the other. The last one is not synchronised yet.
+    fn draw(&mut self, worker: &mut Worker) {
+        for phase in 0..self.model.phases(true) {
+            if phase > 0 {
+                self.synchronise(worker);
+            }
+            for &number in &self.mine {
+                self.model.draw_shard(number, phase);
+                self.control.heartbeat.progressed();
+            }
+        }
     }
 
     /// The leader chooses where to go on from, so that all choose the same.
@@ -344,20 +366,28 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Sweeps over the own shards and merges what all have changed.
     fn sweep_and_merge(&mut self, worker: &mut Worker, sweeps: Range<u64>) -> Report {
-        let began = Instant::now();
-        for &number in &self.mine {
-            self.model.sweep_shard(number, sweeps.clone());
-            self.control.heartbeat.progressed();
+        let (mut sweep_seconds, mut sync_seconds) = (0.0, 0.0);
+        for phase in 0..self.model.phases(false) {
+            if phase > 0 {
+                self.control.heartbeat.met();
+            }
+            let began = Instant::now();
+            for &number in &self.mine {
+                self.model.sweep_shard(number, sweeps.clone(), phase);
+                self.control.heartbeat.progressed();
+            }
+            let swept = began.elapsed().as_secs_f64();
+            sweep_seconds += swept;
+            self.control.heartbeat.waits(sweep_seconds);
+            self.synchronise(worker);
+            sync_seconds += began.elapsed().as_secs_f64() - swept;
         }
-        let sweep_seconds = began.elapsed().as_secs_f64();
-        self.control.heartbeat.waits(sweep_seconds);
-        self.synchronise(worker);
         let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
         Report {
             stop: false,
             tokens: tokens * (sweeps.end - sweeps.start),
             sweep_seconds,
-            sync_seconds: began.elapsed().as_secs_f64() - sweep_seconds,
+            sync_seconds,
             sync_bytes: self.take_sent_bytes(),
         }
     }

@@ -120,7 +120,7 @@ impl Model for Restarts {
     type Saved = Queue;
     type Shared = ();
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         let all = self.common.setup.estimation.all_groups();
         let shards = self.common.setup.sentences(Phase::Old).len() as u32;
         let groups = (0..all).filter(|group| group % shards == number).collect();
@@ -139,7 +139,7 @@ impl Model for Restarts {
 
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         let before = self.common.passes[1];
         let count = (sweeps.end - sweeps.start).max(1);
         sweeps.for_each(|_| self.iterate(number));
@@ -205,7 +205,7 @@ impl Model for BySentences {
     type Saved = ();
     type Shared = Queue;
 
-    fn draw_shard(&mut self, _: u32) {}
+    fn draw_shard(&mut self, _: u32, _: u32) {}
 
     fn load_shard(&mut self, _: u32, (): ()) -> Result<(), String> {
         Ok(())
@@ -214,7 +214,7 @@ impl Model for BySentences {
     fn save_shard(&self, _: u32) {}
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, _: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, _: Range<u64>, _: u32) {
         let setup = self.common.setup.clone();
         if self.due.is_none() {
             self.due = self.queue.prepare(&setup).map(|phase| (phase, Due::new(&self.queue, phase, &setup)));

@@ -453,7 +453,7 @@ impl Model for Hpylm {
     type Saved = SavedShard;
     type Shared = Parameters;
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         let Some(mut shard) = self.shards.remove(&number) else { return };
         let mut rng = generator(self.plan.seed, Purpose::Initial, u64::from(number), 0);
         self.undo();
@@ -506,7 +506,7 @@ impl Model for Hpylm {
     /// Nothing: what was drawn or loaded is noted already.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         let Some(mut shard) = self.shards.remove(&number) else { return };
         let before = if self.is_alone() { vec![] } else { shard.orders.clone() };
         self.undo();

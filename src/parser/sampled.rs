@@ -233,7 +233,7 @@ impl Model for Sampler {
     type Saved = (Vec<Derivation>, Vec<Vec<u32>>);
     type Shared = Vec<Parameters>;
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         let mut rng = self.rng(Purpose::Initial, number, 0);
         self.each(number, |model, sentence| model.seat(sentence, &mut rng));
         let is_alone = self.is_alone();
@@ -267,7 +267,7 @@ impl Model for Sampler {
     /// Nothing: what was drawn or loaded is noted already.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         for sweep in sweeps {
             let mut rng = self.rng(Purpose::Sweep, number, sweep);
             self.each(number, |model, sentence| model.resample(sentence, &mut rng));

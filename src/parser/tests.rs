@@ -97,8 +97,8 @@ pub(crate) fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treeba
     };
     let tokens = tokeniser.tokens(&treebank, 1, |_| true, true);
     let mut trainer = Trainer::new(&plan, &lexicon, &tokens);
-    trainer.draw_shard(0);
-    trainer.sweep_shard(0, 0..5);
+    trainer.draw_shard(0, 0);
+    trainer.sweep_shard(0, 0..5, 0);
     let kept = {
         let hierarchies = trainer.hierarchies(&lexicon);
         Kept::new(&plan, lexicon, treebank.is_single_rooted(), hierarchies)
@@ -504,10 +504,10 @@ fn derivations_are_drawn_from_their_posterior() {
     // A long chain.
     const SWEEPS: u64 = 60_000;
     let mut sampler = Sampler::new(&plan, &lexicon, &treebank, |_| true);
-    sampler.draw_shard(0);
+    sampler.draw_shard(0, 0);
     let mut found: BTreeMap<Vec<Derivation>, f64> = BTreeMap::new();
     for sweep in 0..SWEEPS {
-        sampler.sweep_shard(0, sweep..sweep + 1);
+        sampler.sweep_shard(0, sweep..sweep + 1, 0);
         *found.entry(sampler.derivations()).or_default() += 1.0 / SWEEPS as f64;
     }
     let distance: f64 =

@@ -63,7 +63,7 @@ impl Model for Trainer {
     type Saved = Vec<Vec<u32>>;
     type Shared = Vec<Parameters>;
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         for part in 0..self.parts.len() {
             let mut rng = self.rng(Purpose::Initial, part, number, 0);
             self.parts[part].seat(number, &mut rng);
@@ -85,7 +85,7 @@ impl Model for Trainer {
     /// Nothing: what was drawn or loaded is noted already.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         for part in 0..self.parts.len() {
             self.parts[part].undo();
             for sweep in sweeps.clone() {

@@ -188,7 +188,7 @@ impl Model for Gibbs<'_> {
     type Saved = (Vec<u16>, Vec<Vec<u32>>);
     type Shared = Vec<Parameters>;
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         let mut rng = self.rng(Purpose::Initial, number, 0);
         self.each(number, |model, latent, codes, _| {
             model.find_customers(latent, codes);
@@ -231,7 +231,7 @@ impl Model for Gibbs<'_> {
     /// Nothing: what was drawn or loaded is noted already.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         for sweep in sweeps {
             let mut rng = self.rng(Purpose::Sweep, number, sweep);
             self.each(number, |model, latent, codes, is_observed| match is_observed {

@@ -55,7 +55,7 @@ impl Model for Parsing<'_> {
     type Saved = Trees;
     type Shared = ();
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         self.trees.insert(number, vec![]);
     }
 
@@ -74,7 +74,7 @@ impl Model for Parsing<'_> {
 
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         let Some(sentences) = self.text.get(&number) else { return };
         let knows_all = self.model.kept.lexicon.words() == self.lexicon.words();
         let known =

@@ -118,10 +118,10 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
     let most = exact.values().copied().fold(0.0, f64::max) / sum;
     assert!(most < 0.5, "the posterior is spread: {most}");
 
-    gibbs.draw_shard(0);
+    gibbs.draw_shard(0, 0);
     let mut found: BTreeMap<Vec<u16>, f64> = BTreeMap::new();
     for sweep in 0..sweeps {
-        gibbs.sweep_shard(0, sweep..sweep + 1);
+        gibbs.sweep_shard(0, sweep..sweep + 1, 0);
         *found.entry(gibbs.derivations(0).remove(0)).or_default() += 1.0 / sweeps as f64;
     }
     assert!(found.keys().all(|codes| exact.contains_key(codes)), "{found:?}");

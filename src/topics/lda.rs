@@ -195,7 +195,7 @@ impl Model for Lda {
         Some((totals + 1, self.settings.topics, self.ids.iter().copied().chain([totals]).collect()))
     }
 
-    fn draw_shard(&mut self, number: u32) {
+    fn draw_shard(&mut self, number: u32, _: u32) {
         let mut rng = generator(self.seed, Purpose::Initial, u64::from(number), 0);
         let topics = self.settings.topics;
         self.shard(number).assign_at_random(topics, &mut rng);
@@ -230,7 +230,7 @@ impl Model for Lda {
         self.note(delta);
     }
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         let Some(mut documents) = self.shards.remove(&number) else { return };
         let before = documents.topics().to_vec();
         for sweep in sweeps {

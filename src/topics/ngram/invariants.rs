@@ -41,20 +41,11 @@ fn check(model: &NgramModel) {
     let (tree, counts, form) = (&model.tree, &model.counts, model.setup.form);
     let mut customers = BTreeMap::<(u32, u16), i64>::new();
     let mut coins = BTreeMap::<u32, u32>::new();
-    let shard = &model.shards[&0];
-    let mut token = 0;
-    for &(leaf, tokens) in &shard.leaves {
-        let whole = tree.depth_of(leaf);
-        for token in token..token + tokens as usize {
-            let order = shard.orders.get(token).map_or(whole, |&order| usize::from(order));
-            let stop = (order..whole).fold(leaf, |dish, _| tree.dishes[dish as usize].parent);
-            *customers.entry((stop, shard.topics[token])).or_default() += 1;
-            if form == Form::Switching {
-                let side = u32::from(shard.topics[token] > 0);
-                *coins.entry(2 * tree.dishes[stop as usize].restaurant + side).or_default() += 1;
-            }
+    for (stop, topic) in model.assignments.places(tree) {
+        *customers.entry((stop, topic)).or_default() += 1;
+        if form == Form::Switching {
+            *coins.entry(2 * tree.dishes[stop as usize].restaurant + u32::from(topic > 0)).or_default() += 1;
         }
-        token += tokens as usize;
     }
     let mut rooms = BTreeMap::<(u32, u16), (i64, i64)>::new();
     for (dish, record) in (0..).zip(&tree.dishes) {
@@ -99,10 +90,10 @@ fn counts_are_those_of_the_tokens_after_many_sweeps() {
     for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
         for order in [Order::Fixed(1), Order::Fixed(3), infinite] {
             let mut model = model(form, order, 800, true);
-            model.draw_shard(0);
+            model.draw_shard(0, 0);
             check(&model);
             for sweep in 0..30 {
-                model.sweep_shard(0, sweep..sweep + 1);
+                model.sweep_shard(0, sweep..sweep + 1, 0);
                 let statistics = model.statistics(0, sweep);
                 model.learn(&[statistics], sweep);
             }
@@ -115,18 +106,18 @@ fn counts_are_those_of_the_tokens_after_many_sweeps() {
 /// the first topic of documents, and how many pairs of neighbours share a topic.
 fn chain(form: Form, order: Order, tables: bool, sweeps: u64) -> Vec<(f64, f64)> {
     let mut model = model(form, order, 20, tables);
-    model.draw_shard(0);
+    model.draw_shard(0, 0);
     let batches = 40;
     let mut means = vec![];
     for batch in 0..=batches {
         let mut sum = vec![0.0; 5];
         for sweep in batch * sweeps / batches..(batch + 1) * sweeps / batches {
-            model.sweep_shard(0, sweep..sweep + 1);
+            model.sweep_shard(0, sweep..sweep + 1, 0);
             let level = |depth: usize| {
                 let dishes = model.tree.levels[depth].dishes.clone();
                 dishes.flat_map(|dish| model.counts.dishes.list(dish)).map(|entry| entry.tables as f64).sum::<f64>()
             };
-            let topics = &model.shards[&0].topics;
+            let topics = model.assignments.topics();
             let figures = [
                 level(model.tree.depth()),
                 level(0),

@@ -14,7 +14,7 @@
 use std::ops::Range;
 
 use super::counts::Form;
-use super::documents::{Seating, ShardTokens};
+use super::documents::Seating;
 use super::model::NgramModel;
 use super::rules::Rules;
 use crate::cluster::rng::{Generator, Purpose, generator};
@@ -100,12 +100,12 @@ impl Seating<'_> {
     }
 }
 
-/// ln p of the topics of a shard's tokens; `alpha` has the topics of documents, without a global one.
-pub fn documents_ln(shard: &ShardTokens, topics: usize, alpha: &[f64]) -> f64 {
+/// ln p of the topics of documents' tokens, by their counts n_jk; `alpha` has the topics of documents, without a global one.
+pub fn documents_ln(counts: &[u32], topics: usize, alpha: &[f64]) -> f64 {
     let strength: f64 = alpha.iter().sum();
     let first = topics - alpha.len();
     let mut sum = 0.0;
-    for counts in shard.counts.chunks_exact(topics) {
+    for counts in counts.chunks_exact(topics) {
         let tokens: u32 = counts[first..].iter().sum();
         sum += gamma_ln(strength) - gamma_ln(strength + f64::from(tokens));
         for (&count, &alpha) in counts[first..].iter().zip(alpha).filter(|(count, _)| **count > 0) {
@@ -147,14 +147,12 @@ impl NgramModel {
             let sums = seating.draw_sums(&mut self.census, depth, part, &mut likelihood_ln, &mut rng);
             figures.extend(sums.into_iter().flat_map(|sums| sums.figures()));
         }
-        let mut statistics = PriorStatistics::new(self.setup.topics);
-        if let Some(shard) = self.shards.get(&number) {
-            likelihood_ln += documents_ln(shard, self.setup.all_topics(), self.prior.alpha());
-            let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), u64::MAX - sweep);
-            let first = usize::from(self.setup.form.has_global());
-            let documents = shard.counts.chunks_exact(self.setup.all_topics()).map(|counts| &counts[first..]);
-            statistics = PriorStatistics::of_counts(documents, &self.prior, &mut rng);
-        }
+        let (counts, topics) = (self.assignments.counts(number), self.setup.all_topics());
+        likelihood_ln += documents_ln(counts, topics, self.prior.alpha());
+        let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), u64::MAX - sweep);
+        let first = usize::from(self.setup.form.has_global());
+        let documents = counts.chunks_exact(topics).map(|counts| &counts[first..]);
+        let statistics = PriorStatistics::of_counts(documents, &self.prior, &mut rng);
         figures[0] = likelihood_ln;
         figures.extend(statistics.tables.iter().map(|&tables| tables as f64));
         figures.extend([statistics.successes as f64, statistics.eta_ln]);

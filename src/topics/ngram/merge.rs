@@ -5,6 +5,7 @@
 //! and in HIERARCHICAL so are their labels: 0 <= ups <= t. There a dish's customers of topic 0 are the tables of the
 //! other topics that went across, so that topic 0 comes last.
 
+use super::assignments::Moved;
 use super::counts::{Counts, Form};
 use super::seats::{Entry, Seats};
 use crate::restaurant::merge::{Change as CoinChange, Marks};
@@ -24,8 +25,7 @@ pub struct Change {
 /// What the shards of a worker changed, as it travels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Tokens that stop at a dish, or no longer do.
-    pub tokens: Vec<Change>,
+    pub moved: Vec<Moved>,
     pub tables: Vec<Change>,
     pub coins: Vec<CoinChange>,
 }
@@ -33,9 +33,9 @@ pub struct Changes {
 impl Changes {
     /// As words of a letter.
     pub fn to_letter(&self) -> Vec<u32> {
-        let mut letter = vec![self.tokens.len() as u32, self.tables.len() as u32];
-        let token = |change: &Change| [change.dish, u32::from(change.topic) << 16 | u32::from(change.customers > 0)];
-        letter.extend(self.tokens.iter().flat_map(token));
+        let mut letter = vec![self.moved.len() as u32, self.tables.len() as u32];
+        let token = |moved: &Moved| [moved.token, u32::from(moved.topic) << 8 | u32::from(moved.order)];
+        letter.extend(self.moved.iter().flat_map(token));
         let tables = |change: &Change| [change.dish, u32::from(change.topic), change.tables as u32, change.ups as u32];
         letter.extend(self.tables.iter().flat_map(tables));
         letter.extend(self.coins.iter().flat_map(|coin| [coin.dish, coin.tables as u32, coin.tokens as u32]));
@@ -44,13 +44,12 @@ impl Changes {
 
     /// Adds those of a letter.
     pub fn read(&mut self, letter: &[u32]) {
-        let (tokens, rest) = letter[2..].split_at(2 * letter[0] as usize);
+        let (moved, rest) = letter[2..].split_at(2 * letter[0] as usize);
         let (tables, coins) = rest.split_at(4 * letter[1] as usize);
-        self.tokens.extend(tokens.chunks_exact(2).map(|words| Change {
-            dish: words[0],
-            topic: (words[1] >> 16) as u16,
-            customers: if words[1] & 1 == 1 { 1 } else { -1 },
-            ..Change::default()
+        self.moved.extend(moved.chunks_exact(2).map(|words| Moved {
+            token: words[0],
+            topic: (words[1] >> 8) as u16,
+            order: words[1] as u8,
         }));
         self.tables.extend(tables.chunks_exact(4).map(|words| Change {
             dish: words[0],
@@ -67,9 +66,16 @@ impl Changes {
     }
 }
 
-/// Adds the changes of all shards to the counts, and sets right what does not go together.
-pub fn take(tree: &Tree, form: Form, counts: &mut Counts, changes: Changes) {
-    let Changes { tokens, tables, mut coins } = changes;
+/// Adds what all shards have changed to the counts, and sets right what does not go together. `tokens` stop at a dish, or no
+/// longer do.
+pub fn take(
+    tree: &Tree,
+    form: Form,
+    counts: &mut Counts,
+    tokens: Vec<Change>,
+    tables: Vec<Change>,
+    mut coins: Vec<CoinChange>,
+) {
     for change in &tokens {
         counts.visit(tree, change.dish, change.customers);
         if form == Form::Switching {

@@ -5,6 +5,7 @@
 //! - `rules`: discounts and strengths; `seating`: customers of a topic come and go
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
+//! - `assignments`: the topics of all tokens, and which shard may change them
 //! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables
 //! - `merge`: seatings of several shards, brought together
 //! - `held_out`: the probability of documents not seen
@@ -13,6 +14,7 @@
 //! - `kept`, `lookup`: the trained model as a file, and asked; `reading`, `stream`: documents read with it, word by word
 //! - `show`, `highlight`: what it has learned, for people
 
+mod assignments;
 pub mod counts;
 pub mod descent;
 pub mod documents;

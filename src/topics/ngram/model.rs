@@ -1,13 +1,19 @@
 //! Topic n-gram models as models of the sweep driver.
 //!
-//! Every worker holds the tree and the counts of all shards; the topics of tokens belong to the shards. A shard sweeps
-//! over a copy of the counts as they stood at the last synchronisation; what differs then is its change.
+//! Every worker holds the tree, the counts and the assignments of all shards. A shard sweeps over a copy of the counts as
+//! they stood at the last synchronisation; what differs then is its change.
+//!
+//! Where there are several shards, a sweep has two phases: the token-based sampler passes over shards of documents, and
+//! after a synchronisation the table-based one over shards of words ([`super::assignments`]). So no block is split. What a
+//! shard does not see, in the first phase, is the others' customers; in the second, the totals of restaurants, coins and
+//! documents as the others' words change them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::assignments::{Assignments, Moved};
 use super::counts::{Counts, Form};
 use super::descent::{Descent, by_word};
 use super::documents::{Alpha, Seating, ShardTokens};
@@ -107,7 +113,9 @@ pub struct NgramModel {
     token_based: TokenSampler,
     table_based: TableSampler,
     descent: Descent,
-    pub(super) shards: BTreeMap<u32, ShardTokens>,
+    pub(super) assignments: Assignments,
+    /// The tokens of own shards' documents.
+    tokens: BTreeMap<u32, Vec<u32>>,
     /// Test documents by shard: number in the catalogue, and dishes of whole contexts.
     tests: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     marks: Marks,
@@ -130,12 +138,10 @@ impl NgramModel {
         let passing = passing(&tree, training.flat_map(|place| leaf_of[place.tokens.clone()].iter().copied()));
         let counts = Counts::new(&tree, form, topics, &passing, stop.is_some());
         let ranks = by_word(&tree);
-        let mut shards = BTreeMap::new();
-        for number in (0..setup.shards).filter(|&number| is_mine(number)) {
-            let documents = places.iter().filter(|place| !place.is_test && place.shard == number);
-            let ranges: Vec<Range<usize>> = documents.map(|place| place.tokens.clone()).collect();
-            shards.insert(number, shard_tokens(&ranges, &leaf_of, &ranks, topics, stop.is_some()));
-        }
+        let (by_rank, of_documents) = deal(&places, setup.shards, &leaf_of, &ranks);
+        let assignments = Assignments::new(form, topics, by_rank, of_documents, &tree, stop.is_some());
+        let own = (0..setup.shards).filter(|&number| is_mine(number));
+        let tokens = own.map(|number| (number, assignments.of_documents(number))).collect();
         let mut tests: BTreeMap<u32, Vec<(u32, Vec<u32>)>> = BTreeMap::new();
         for place in places.iter().filter(|place| place.is_test && is_mine(place.shard)) {
             tests.entry(place.shard).or_default().push((place.number, leaf_of[place.tokens.clone()].to_vec()));
@@ -150,7 +156,8 @@ impl NgramModel {
             token_based: TokenSampler::new(form, topics, depth),
             table_based: TableSampler::new(form, topics, depth),
             descent: Descent::new(form, topics, depth),
-            shards,
+            assignments,
+            tokens,
             tests,
             marks: Marks::new(if is_alone { 0 } else { tree.dishes.len() }),
             changes: Changes::default(),
@@ -196,16 +203,43 @@ impl NgramModel {
         tree + self.counts.bytes()
     }
 
-    /// Sweeps over a shard, and notes what it changed.
-    fn pass(&mut self, number: u32, sweeps: Range<u64>, is_new: bool) {
-        let Some(mut shard) = self.shards.remove(&number) else { return };
+    /// Whether the table-based sampler follows the token-based one in a sweep.
+    fn has_tables(&self, sweep: u64) -> bool {
+        self.setup.tables_every > 0 && sweep.is_multiple_of(self.setup.tables_every)
+    }
+
+    /// Passes over a shard, and notes what it changed.
+    fn pass(&mut self, number: u32, sweeps: Range<u64>, what: Pass) {
+        let own = match what {
+            Pass::Tables if !sweeps.clone().any(|sweep| self.has_tables(sweep)) => return,
+            Pass::Tables => self.assignments.of_words(number).collect(),
+            _ => self.tokens[&number].clone(),
+        };
+        let mut shard = match what {
+            Pass::Tables => self.assignments.with_words(number),
+            _ => self.assignments.with_documents(number, &own),
+        };
+        self.sweep(number, &mut shard, sweeps, what);
+        let moved = self.assignments.moved(own.into_iter(), &shard);
+        if self.is_alone() {
+            for moved in moved {
+                self.assignments.assign(&self.tree, moved); // the counts know already
+            }
+        } else {
+            self.note_tables();
+            self.changes.moved.extend(moved);
+        }
+    }
+
+    /// Sweeps over tokens and a copy of the counts; over the counts themselves where there is one shard.
+    fn sweep(&mut self, number: u32, shard: &mut ShardTokens, sweeps: Range<u64>, what: Pass) {
         let is_alone = self.is_alone();
-        let before = if is_alone { ShardTokens::default() } else { shard.clone() };
         let alpha = Alpha::new(self.prior.alpha(), self.setup.form);
         self.rules.prepare(&self.tree, &mut self.counts);
         if !is_alone {
             self.work.copy_from(&self.counts);
         }
+        let with_tables: Vec<bool> = sweeps.clone().map(|sweep| self.has_tables(sweep)).collect();
         let counts = if is_alone { &mut self.counts } else { &mut self.work };
         let mut seating = Seating { tree: &self.tree, counts, rules: &mut self.rules };
         let marks = &mut self.marks;
@@ -214,22 +248,23 @@ impl NgramModel {
                 marks.set(dish);
             }
         };
-        for sweep in sweeps {
-            let purpose = if is_new { Purpose::Initial } else { Purpose::Sweep };
-            let mut rng = generator(self.setup.seed, purpose, u64::from(number), sweep);
-            self.token_based.sweep(&mut seating, &mut shard, &alpha, is_new, &mut changed, &mut rng);
-            if !is_new && self.setup.tables_every > 0 && sweep % self.setup.tables_every == 0 {
-                self.table_based.sweep(&mut seating, &mut shard, &alpha, &mut changed, &mut rng);
+        let rng = |purpose: Purpose, sweep: u64| generator(self.setup.seed, purpose, u64::from(number), sweep);
+        for (sweep, with_tables) in sweeps.zip(with_tables) {
+            if what != Pass::Tables {
+                let (is_new, purpose) = match what {
+                    Pass::First => (true, Purpose::Initial),
+                    _ => (false, Purpose::Sweep),
+                };
+                self.token_based.sweep(&mut seating, shard, &alpha, is_new, &mut changed, &mut rng(purpose, sweep));
+            }
+            if with_tables && matches!(what, Pass::Tables | Pass::Both) {
+                self.table_based.sweep(&mut seating, shard, &alpha, &mut changed, &mut rng(Purpose::Tables, sweep));
             }
         }
-        if !is_alone {
-            self.note(&shard, (!is_new).then_some(&before));
-        }
-        self.shards.insert(number, shard);
     }
 
-    /// Notes how the copy differs from the counts.
-    fn note(&mut self, shard: &ShardTokens, before: Option<&ShardTokens>) {
+    /// Notes how the tables of the copy differ from those of the counts.
+    fn note_tables(&mut self) {
         let (old, new) = (&self.counts.dishes, &self.work.dishes);
         for dish in self.marks.iter() {
             let mut topics: Vec<usize> = old.slots(dish).map(|slot| old.topic(slot)).collect();
@@ -253,35 +288,21 @@ impl NgramModel {
                 self.changes.coins.push(CoinChange { dish, tables, tokens: 0 });
             }
         }
-        self.note_tokens(shard, before);
-    }
-
-    /// Notes the tokens whose topic or order differs from `before`, or all of them.
-    fn note_tokens(&mut self, shard: &ShardTokens, before: Option<&ShardTokens>) {
-        let mut first = 0;
-        for &(leaf, tokens) in &shard.leaves {
-            let whole = self.tree.depth_of(leaf);
-            let stop = |shard: &ShardTokens, token: usize| {
-                let order = shard.orders.get(token).map_or(whole, |&order| usize::from(order));
-                (order..whole).fold(leaf, |dish, _| self.tree.dishes[dish as usize].parent)
-            };
-            for token in first..first + tokens as usize {
-                let old = before.map(|before| (stop(before, token), before.topics[token]));
-                let new = (stop(shard, token), shard.topics[token]);
-                if old == Some(new) {
-                    continue;
-                }
-                for ((dish, topic), customers) in old.map(|old| (old, -1)).into_iter().chain([(new, 1)]) {
-                    self.changes.tokens.push(Change { dish, topic, customers, ..Change::default() });
-                }
-            }
-            first += tokens as usize;
-        }
     }
 
     fn part(&self, number: u32, count: usize) -> Range<usize> {
         part(count, number, u64::from(self.setup.shards))
     }
+}
+
+/// Which sampler passes over a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// Tokens have no topic yet.
+    First,
+    Tokens,
+    Tables,
+    Both,
 }
 
 /// A document: where its tokens are.
@@ -322,57 +343,47 @@ fn passing(tree: &Tree, leaves: impl Iterator<Item = u32>) -> Vec<u32> {
     passing
 }
 
-/// The tokens of the documents at these ranges, in the order in which they are visited.
-fn shard_tokens(
-    documents: &[Range<usize>],
-    leaf_of: &[u32],
-    ranks: &[u32],
-    topics: usize,
-    is_infinite: bool,
-) -> ShardTokens {
-    let mut order: Vec<(u32, u32, u32)> = vec![];
-    for (document, range) in (0..).zip(documents) {
-        order.extend(range.clone().map(|token| (ranks[leaf_of[token] as usize], leaf_of[token], document)));
+/// All tokens to train on, as (rank of the leaf, leaf, document), and the documents of each shard.
+fn deal(places: &[Place], shards: u32, leaf_of: &[u32], ranks: &[u32]) -> (Vec<(u32, u32, u32)>, Vec<Range<u32>>) {
+    let training: Vec<&Place> = places.iter().filter(|place| !place.is_test).collect();
+    let mut tokens = vec![];
+    for (document, place) in (0..).zip(&training) {
+        let leaves = leaf_of[place.tokens.clone()].iter();
+        tokens.extend(leaves.map(|&leaf| (ranks[leaf as usize], leaf, document)));
     }
-    order.sort_by_key(|&(rank, _, _)| rank);
-    let mut shard = ShardTokens {
-        counts: vec![0; documents.len() * topics],
-        with_topic: vec![0; documents.len()],
-        ..ShardTokens::default()
-    };
-    for (_, leaf, document) in order {
-        match shard.leaves.last_mut() {
-            Some((last, tokens)) if *last == leaf => *tokens += 1,
-            _ => shard.leaves.push((leaf, 1)),
-        }
-        shard.documents.push(document);
-    }
-    shard.topics = vec![0; shard.documents.len()];
-    shard.orders = vec![0; if is_infinite { shard.documents.len() } else { 0 }];
-    shard
+    let first = |shard: u32| training.partition_point(|place| place.shard < shard) as u32;
+    (tokens, (0..shards).map(|shard| first(shard)..first(shard + 1)).collect())
 }
 
 impl Model for NgramModel {
     type Saved = SavedShard;
     type Shared = Hyperparameters;
 
-    fn draw_shard(&mut self, number: u32) {
-        self.pass(number, 0..1, true);
+    /// One for each sampler, where there are several shards.
+    fn phases(&self, is_first: bool) -> u32 {
+        if is_first || self.is_alone() || self.setup.tables_every == 0 { 1 } else { 2 }
+    }
+
+    fn draw_shard(&mut self, number: u32, _: u32) {
+        self.pass(number, 0..1, Pass::First);
     }
 
     fn load_shard(&mut self, number: u32, saved: SavedShard) -> Result<(), String> {
         let topics = self.setup.all_topics();
-        let Some(mut shard) = self.shards.remove(&number) else { return Ok(()) };
-        let fits = saved.topics.len() == shard.topics.len()
-            && saved.orders.len() == shard.orders.len()
+        let tokens = &self.tokens[&number];
+        let orders = if self.setup.order.stop().is_some() { tokens.len() } else { 0 };
+        let fits = saved.topics.len() == tokens.len()
+            && saved.orders.len() == orders
             && saved.topics.iter().all(|&topic| usize::from(topic) < topics)
             && saved.orders.iter().all(|&order| usize::from(order) <= self.setup.depth());
         if !fits {
-            return Err(format!("the checkpoint of shard {number} does not fit its {} tokens", shard.topics.len()));
+            return Err(format!("the checkpoint of shard {number} does not fit its {} tokens", tokens.len()));
         }
-        (shard.topics, shard.orders) = (saved.topics, saved.orders);
-        shard.recount(topics, self.setup.form);
-        self.note_tokens(&shard, None);
+        self.changes.moved.extend(tokens.iter().zip(saved.topics).enumerate().map(|(place, (&token, topic))| Moved {
+            token,
+            topic,
+            order: saved.orders.get(place).copied().unwrap_or(0),
+        }));
         self.changes.tables.extend(saved.tables.into_iter().map(|(dish, topic, tables, ups)| Change {
             dish,
             topic,
@@ -387,7 +398,6 @@ impl Model for NgramModel {
             tables: tables as i32,
             tokens: 0,
         }));
-        self.shards.insert(number, shard);
         Ok(())
     }
 
@@ -399,27 +409,34 @@ impl Model for NgramModel {
             tables.extend(list.map(|entry| (dish as u32, entry.topic, entry.tables as u32, entry.ups as u32)));
         }
         let coins = &self.counts.coins.dishes[self.part(number, self.counts.coins.dishes.len())];
-        let shard = self.shards.get(&number);
-        SavedShard {
-            topics: shard.map_or(vec![], |shard| shard.topics.clone()),
-            orders: shard.map_or(vec![], |shard| shard.orders.clone()),
-            tables,
-            coins: coins.iter().map(|dish| dish.tables).collect(),
-        }
+        let (topics, orders) = self.assignments.saved(&self.tokens[&number]);
+        SavedShard { topics, orders, tables, coins: coins.iter().map(|dish| dish.tables).collect() }
     }
 
     /// Nothing: what was drawn or loaded is noted already.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
-        self.pass(number, sweeps, false);
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
+        let what = match (self.is_alone(), phase) {
+            (true, _) => Pass::Both,
+            (false, 0) => Pass::Tokens,
+            (false, _) => Pass::Tables,
+        };
+        self.pass(number, sweeps, what);
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
         let letter = std::mem::take(&mut self.changes).to_letter();
         let mut changes = Changes::default();
         post.exchange(vec![letter; post.peers()]).iter().for_each(|letter| changes.read(letter));
-        take(&self.tree, self.setup.form, &mut self.counts, changes);
+        let mut tokens = vec![];
+        for moved in changes.moved {
+            let (before, after) = self.assignments.assign(&self.tree, moved);
+            let change = |(dish, topic), customers| Change { dish, topic, customers, ..Change::default() };
+            tokens.extend(before.map(|place| change(place, -1)));
+            tokens.push(change(after, 1));
+        }
+        take(&self.tree, self.setup.form, &mut self.counts, tokens, changes.tables, changes.coins);
     }
 
     fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
@@ -468,6 +485,6 @@ impl Model for NgramModel {
     }
 
     fn tokens(&self, number: u32) -> u64 {
-        self.shards.get(&number).map_or(0, |shard| shard.topics.len() as u64)
+        self.tokens[&number].len() as u64
     }
 }

@@ -20,10 +20,7 @@
 //! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
 //! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
 //!
-//! **Shards.** Only tokens of the own shard can move. By exchangeability they may be taken to have come after the others'
-//! customers; so going back from (c, t), each opened a table with probability R(n, m) ([`crate::restaurant::stirling`]),
-//! and those that did not have joined a table of own customers or one of others'. Blocks are tables of own tokens alone.
-//! That is exact given the others, but larger blocks are seldom of one shard alone, so that with many shards fewer move.
+//! **Shards** are of whole words ([`super::assignments`]), so that all customers of a dish are there to be seated.
 //!
 //! **SWITCHING.** A block that goes from or to topic 0 turns the coins of its tokens. Their probability has no closed form;
 //! the paper approximates it. Here the approximation (each coin by its probability without the block's) is a proposal,
@@ -68,7 +65,7 @@ struct Customer {
     who: u32,
 }
 
-/// A table of own customers, which are a run of `members`.
+/// A table, whose customers are a run of `members`.
 #[derive(Clone, Copy, Debug)]
 struct Table {
     dish: u32,
@@ -132,7 +129,7 @@ pub struct TableSampler {
 #[derive(Default)]
 struct Seats {
     opens: Vec<bool>,
-    /// The table of each customer, counted from the first of the dish and topic; [`NONE`] at others' tables.
+    /// The table of each customer, counted from the first of the dish and topic.
     at: Vec<u32>,
     sizes: Vec<u32>,
 }
@@ -254,22 +251,24 @@ fn sweep_level(
 }
 
 impl TableSampler {
-    /// Seats own customers of one dish and topic, given its counts, and adds the tables that are theirs alone.
+    /// Seats the customers of one dish and topic, given its counts, and adds their tables.
     #[inline(always)]
-    fn seat(&mut self, seating: &mut Seating<'_>, own: &[Customer], depth: usize, rng: &mut Generator) {
-        let Customer { dish, topic, .. } = own[0];
-        let slot = seating.counts.dishes.find(dish, usize::from(topic)).expect("own customers are counted");
+    fn seat(&mut self, seating: &mut Seating<'_>, all: &[Customer], depth: usize, rng: &mut Generator) {
+        let Customer { dish, topic, .. } = all[0];
+        let slot = seating.counts.dishes.find(dish, usize::from(topic)).expect("customers are counted");
         let Slot { customers, tables, ups, .. } = seating.counts.dishes.at[slot];
+        debug_assert_eq!(customers as usize, all.len(), "all customers of the dish");
         let labels = seating.rules.has_labels(usize::from(topic));
         let mut ups = if labels { ups } else { tables };
         let a = seating.rules.parameters.discounts[depth];
         let alone = &mut seating.rules.alone[depth];
         let Seats { opens, at, sizes } = &mut self.seats;
 
-        // Back to before the first of them came.
+        // Back to before the first of them came: the last one opened a table with probability R(n, m)
+        // (restaurant/stirling.rs), and so on.
         opens.clear();
         let (mut n, mut m) = (customers, tables);
-        for _ in own {
+        for _ in all {
             let opened = match m {
                 _ if m == n => true,
                 1 => false,
@@ -280,25 +279,15 @@ impl TableSampler {
             m -= u32::from(opened);
         }
         // And forward again: whoever did not open a table joined one, by its size less the discount.
-        let mut with_others = f64::from(n) - a * f64::from(m);
         at.clear();
         sizes.clear();
-        let mut at_own = 0u32;
-        for &opened in opens.iter().rev() {
+        for (seated, &opened) in opens.iter().rev().enumerate() {
             if opened {
                 at.push(sizes.len() as u32);
                 sizes.push(1);
-                at_own += 1;
-                continue;
-            }
-            let with_own = f64::from(at_own) - a * sizes.len() as f64;
-            if unit(rng) * (with_others + with_own) < with_others {
-                with_others += 1.0;
-                at.push(NONE);
             } else {
-                let table = join(sizes, a, with_own, rng);
+                let table = join(sizes, a, seated as f64 - a * sizes.len() as f64, rng);
                 sizes[table] += 1;
-                at_own += 1;
                 at.push(table as u32);
             }
         }
@@ -306,7 +295,7 @@ impl TableSampler {
         let mut place = self.members.len() as u32;
         let mut left = tables;
         for &size in sizes.iter() {
-            // Labels are spread evenly over tables, others' among them.
+            // Labels are spread evenly over tables.
             let goes_up = !labels || unit(rng) * f64::from(left) < f64::from(ups);
             ups -= u32::from(goes_up);
             left -= 1;
@@ -314,7 +303,7 @@ impl TableSampler {
             place += size;
         }
         self.members.resize(place as usize, 0);
-        for (customer, &at) in own.iter().zip(at.iter()).filter(|(_, at)| **at != NONE) {
+        for (customer, &at) in all.iter().zip(at.iter()) {
             let (token, tokens) = match customer.who & TOKEN {
                 0 => (self.tables[customer.who as usize].token, self.tables[customer.who as usize].tokens),
                 _ => (customer.who & !TOKEN, 1),
@@ -376,7 +365,7 @@ impl TableSampler {
     }
 }
 
-/// One of own tables, by its size less the discount; `sum` is that of all.
+/// A table, by its size less the discount; `sum` is that of all.
 #[inline(always)]
 fn join(sizes: &[u32], a: f64, sum: f64, rng: &mut Generator) -> usize {
     let mut lot = unit(rng) * sum;

@@ -78,9 +78,9 @@ impl Model for Rescaling {
         self.lda.table()
     }
 
-    fn draw_shard(&mut self, number: u32) {
-        self.lda.draw_shard(number);
-        self.ngrams.draw_shard(number);
+    fn draw_shard(&mut self, number: u32, phase: u32) {
+        self.lda.draw_shard(number, phase);
+        self.ngrams.draw_shard(number, phase);
     }
 
     fn load_shard(&mut self, number: u32, saved: Self::Saved) -> Result<(), String> {
@@ -97,12 +97,12 @@ impl Model for Rescaling {
         self.ngrams.count_shard(number);
     }
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>) {
-        self.lda.sweep_shard(number, sweeps.clone());
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
+        self.lda.sweep_shard(number, sweeps.clone(), phase);
         let own = |sweep: u64| sweep.saturating_sub(self.before_ngrams);
         let own = own(sweeps.start)..own(sweeps.end);
         if !own.is_empty() {
-            self.ngrams.sweep_shard(number, own);
+            self.ngrams.sweep_shard(number, own, phase);
         }
     }
 
