@@ -259,12 +259,28 @@ impl Model for Trainer {
     /// The ledger, and the samples so far.
     type Shared = (Ledger, Vec<Ledger>);
 
-    fn draw_shard(&mut self, number: u32, _: u32) {
-        let mut rng = generator(self.plan.seed, Purpose::Initial, u64::from(number), 0);
+    /// Where strings are drawn one after another, each given those before it, shards would start alone. So they draw few
+    /// strings at first, and as many as so far from then on: each knows at least half of what one shard would.
+    fn phases(&self, is_first: bool) -> u32 {
+        let is_alone = self.plan.schedule.shards == 1;
+        match (is_first, self.plan.sampler.start) {
+            (true, Start::Incremental) if !is_alone => {
+                let most = self.runs.iter().map(Range::len).max().unwrap_or(0);
+                (most + 1).next_power_of_two().trailing_zeros().max(1)
+            }
+            _ => 1,
+        }
+    }
+
+    fn draw_shard(&mut self, number: u32, phase: u32) {
+        let mut rng = generator(self.plan.seed, Purpose::Initial, u64::from(number), u64::from(phase));
         let mut cache = self.base.clone();
-        let mut shard = Shard::default();
+        let mut shard = self.shards.remove(&number).unwrap_or_default();
         let power = self.plan.power(0);
-        for string in self.runs[number as usize].clone() {
+        let run = self.runs[number as usize].clone();
+        let first = shard.parses.len();
+        let last = if phase + 1 == self.phases(true) { run.len() } else { run.len().min((1 << (phase + 1)) - 1) };
+        for string in run.start + first..run.start + last {
             let mut parse = vec![];
             if self.corpus.view_of[string] != NONE {
                 let task = task_of(&self.corpus, string, power);
@@ -275,7 +291,7 @@ impl Model for Trainer {
             }
             shard.parses.push(parse);
         }
-        shard.seen = vec![vec![]; shard.parses.len()];
+        shard.seen.resize(shard.parses.len(), vec![]);
         self.pending.push((number, Delta::of(&self.corpus.grammar, &cache)));
         self.shards.insert(number, shard);
     }

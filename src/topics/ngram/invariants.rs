@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use super::counts::Form;
 use super::model::{NgramModel, Setup};
+use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::rng::{Purpose, generator};
-use crate::cluster::sweep::Model;
+use crate::cluster::sweep::{Control, Model, Schedule, train};
 use crate::lm::job::Order;
 use crate::lm::text::Symbols;
 use crate::math::draws::unit;
@@ -15,13 +16,22 @@ use crate::restaurant::tree::NONE;
 use crate::topics::collection::Share;
 use crate::topics::job::EvaluationSettings;
 
-/// Three documents of five words, of which the first is most of the text; `tables`: whether the table-based sampler is used.
+/// Three documents of five words, of which the first is most of the text, in one shard; `tables`: whether the table-based
+/// sampler is used.
 fn model(form: Form, order: Order, length: u32, tables: bool) -> NgramModel {
+    model_of_shards(form, order, length, tables, 1)
+}
+
+fn model_of_shards(form: Form, order: Order, length: u32, tables: bool, shards: u32) -> NgramModel {
     let mut rng = generator(3, Purpose::Synth, 0, 0);
     let symbols = Symbols { end: 5, begin: 6 };
     let mut word = |token: u32| if token % 20 == 19 { symbols.end } else { (5.0 * unit(&mut rng).powi(6)) as u32 };
-    let documents = (0..3).map(|number| (number, (0..length).map(&mut word).collect())).collect();
-    let share = Share { training: BTreeMap::from([(0, documents)]), test: BTreeMap::new() };
+    let mut training = BTreeMap::<u32, Vec<(u32, Vec<u32>)>>::new();
+    for number in 0..3 {
+        let document = (0..length).map(&mut word).collect();
+        training.entry(number % shards).or_default().push((number, document));
+    }
+    let share = Share { training, test: BTreeMap::new() };
     let setup = Setup {
         seed: 1,
         form,
@@ -31,7 +41,7 @@ fn model(form: Form, order: Order, length: u32, tables: bool) -> NgramModel {
         strength: 1.0,
         learn_alpha: true,
         evaluation: EvaluationSettings::default(),
-        shards: 1,
+        shards,
     };
     NgramModel::new(setup, symbols, share, |_| true)
 }
@@ -98,6 +108,30 @@ fn counts_are_those_of_the_tokens_after_many_sweeps() {
                 model.learn(&[statistics], sweep);
             }
             check(&model);
+        }
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_tokens_of_all_shards() {
+    let infinite = Order::Infinite { longest: 4, stop: StopPrior { alpha: 4.0, beta: 1.0 } };
+    for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
+        for order in [Order::Fixed(3), infinite] {
+            let folder = tempfile::tempdir().unwrap();
+            let control = Control {
+                checkpoints: Checkpoints::new(folder.path().to_path_buf(), [0; 32]),
+                resume: false,
+                stop: Default::default(),
+                stopped: Default::default(),
+                heartbeat: Default::default(),
+            };
+            // The fourth shard has words, and no documents.
+            let schedule = Schedule { shards: 4, sweeps: 12, sync_every: 1, evaluate_every: 0, checkpoint_every: 0 };
+            timely::execute_directly(move |worker| {
+                let model = model_of_shards(form, order, 800, true, 4);
+                let (model, _) = train(worker, model, &schedule, &control, |model, _| check(model)).unwrap();
+                check(&model);
+            });
         }
     }
 }
