@@ -108,6 +108,8 @@ pub struct SamplerSettings {
     pub method: Method,
     pub sweeps: u64,
     pub sync_every: u64,
+    /// Parts that a sweep over a shard is cut into, with a synchronisation after each; where there are several shards.
+    pub syncs_per_sweep: u32,
     pub start: Start,
     /// Whether the trees of tables are drawn anew in every sweep.
     pub tables: bool,
@@ -128,6 +130,7 @@ impl Default for SamplerSettings {
             method: Method::default(),
             sweeps: 200,
             sync_every: 1,
+            syncs_per_sweep: 1,
             start: Start::default(),
             tables: true,
             learn: true,
@@ -199,6 +202,13 @@ impl AdaptorJob {
         require(self.grammar.b > 0.0 && self.grammar.b.is_finite(), "grammar.b has to be positive")?;
         require(sampler.sweeps > 0, "sampler.sweeps is 0; it has to be at least 1")?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
+        require(
+            sampler.syncs_per_sweep == 1
+                || sampler.sync_every == 1
+                    && (1..=1000).contains(&sampler.syncs_per_sweep)
+                    && sampler.method == Method::Sampling,
+            "sampler.syncs_per_sweep is 1 to 1000; where it is not 1, sync_every is 1 and the method is sampling",
+        )?;
         require(sampler.temperature >= 1.0 && sampler.temperature.is_finite(), "sampler.temperature is 1 or more")?;
         require(evaluation.sample_every > 0, "evaluation.sample_every is 0; it has to be at least 1")?;
         require(

@@ -1,8 +1,8 @@
 //! An adaptor grammar as a model of the sweep driver.
 //!
 //! A sweep over a shard draws the parse of each of its strings, and the tree of each table whose number is the shard's,
-//! against the adaptors as they stood at the last synchronisation and its own changes. A synchronisation brings the
-//! changes of all shards together ([`super::ledger`]); then a and b are drawn.
+//! against the adaptors as they stood at the last synchronisation and its own changes. A synchronisation, at the end of the
+//! sweep or several times in it, brings the changes of all shards together ([`super::ledger`]); then a and b are drawn.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -135,13 +135,17 @@ impl Trainer {
         self.shards.get(&0).into_iter().flat_map(|shard| &shard.parses)
     }
 
-    /// Draws the parses of a shard's strings anew, and the trees of its tables.
-    fn sweep(&mut self, number: u32, shard: &mut Shard, cache: &mut Cache, sweep: u64) {
-        let mut rng = generator(self.plan.seed, Purpose::Sweep, u64::from(number), sweep);
+    /// Draws the parses of a part of a shard's strings anew, and after the last of them the trees of its tables.
+    fn sweep(&mut self, number: u32, shard: &mut Shard, cache: &mut Cache, sweep: u64, part: u32) {
+        let parts = self.phases(false);
+        let key = sweep * u64::from(parts) + u64::from(part);
+        let mut rng = generator(self.plan.seed, Purpose::Sweep, u64::from(number), key);
         let power = self.plan.power(sweep);
         let Trainer { corpus, sampler, .. } = self;
         let run = self.runs[number as usize].clone();
-        for (parse, string) in shard.parses.iter_mut().zip(run) {
+        let cut = |part: u32| run.len() * part as usize / parts as usize;
+        for place in cut(part)..cut(part + 1) {
+            let (parse, string) = (&mut shard.parses[place], run.start + place);
             if parse.is_empty() {
                 continue;
             }
@@ -149,7 +153,7 @@ impl Trainer {
             shard.proposed += 1;
             shard.accepted += u64::from(matches!(outcome, Outcome::Same | Outcome::Accepted));
         }
-        if self.plan.sampler.tables {
+        if self.plan.sampler.tables && part + 1 == parts {
             self.relabel(number, cache, power, &mut rng);
         }
     }
@@ -268,6 +272,7 @@ impl Model for Trainer {
                 let most = self.runs.iter().map(Range::len).max().unwrap_or(0);
                 (most + 1).next_power_of_two().trailing_zeros().max(1)
             }
+            (false, _) if !is_alone => self.plan.sampler.syncs_per_sweep,
             _ => 1,
         }
     }
@@ -311,10 +316,10 @@ impl Model for Trainer {
     /// Nothing: what was drawn is noted already, and what was loaded stands in the ledger.
     fn count_shard(&mut self, _: u32) {}
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
         let mut shard = self.shards.remove(&number).expect("an own shard");
         let mut cache = self.base.clone();
-        sweeps.for_each(|sweep| self.sweep(number, &mut shard, &mut cache, sweep));
+        sweeps.for_each(|sweep| self.sweep(number, &mut shard, &mut cache, sweep, phase));
         self.pending.push((number, Delta::of(&self.corpus.grammar, &cache)));
         self.shards.insert(number, shard);
     }

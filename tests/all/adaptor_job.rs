@@ -79,7 +79,7 @@ fn killed_at_any_moment_and_resumed_by_others_the_grammar_is_the_same() {
     let job = job(
         folder.path(),
         COLLOCATION,
-        "[sampler]\nsweeps = 240\n[evaluation]\nburn_in = 50\n[checkpoint]\nevery = 7\n",
+        "[sampler]\nsweeps = 240\nsyncs_per_sweep = 3\n[evaluation]\nburn_in = 50\n[checkpoint]\nevery = 7\n",
     );
     write(folder.path(), "text", utterances(1, 800));
     let whole = folder.path().join("whole");
