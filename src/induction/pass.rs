@@ -114,8 +114,8 @@ impl<const L: usize> Buffers<L> {
         self.expected.resize(if is_expected { size } else { 0 }, [0.0; L]);
         let ln = pass(self, setting, sentences, is_expected);
         let finish = |(lane, grammar): (usize, &&Weights)| {
-            let scales = sentences.tag_counts.iter().zip(&grammar.scales);
-            let scale: f64 = scales.filter(|(count, _)| **count > 0.0).map(|(count, scale)| count * scale).sum();
+            let scales = sentences.tag_weights.iter().zip(&grammar.scales);
+            let scale: f64 = scales.filter(|(weight, _)| **weight > 0.0).map(|(weight, scale)| weight * scale).sum();
             Expectation {
                 uses: self.expected.iter().map(|lanes| lanes[lane]).collect(),
                 ln_likelihood: ln[lane] + scale,

@@ -53,7 +53,8 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let is_leader = worker.index() == 0;
     let (tags, lexicalised) = (setup.lexicon.tags.len(), setup.lexicon.words.len());
     let is_bound = !plan.model.function_tags.is_empty();
-    let outcome = Outcome { read, tags, lexicalised, is_bound, ..Outcome::default() };
+    let counting = plan.estimation.counting();
+    let outcome = Outcome { read, counting, tags, lexicalised, is_bound, ..Outcome::default() };
     if is_leader {
         say!("sawmill: {}", outcome.in_words());
     }

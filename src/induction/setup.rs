@@ -64,7 +64,10 @@ impl Setup {
         let young = Shape::new(young_model, smoothing, tags, &[]);
         let old = Shape::new(model, smoothing, tags, &lexicon.tags_of_words());
         let shards = plan.schedule.shards as usize;
-        let deal = |symbols: &[Vec<u32>], shape: &Shape| Sentences::shards(symbols, tags, &shape.tag_of, shards);
+        let deal = |symbols: &[Vec<u32>], weight: f64, shape: &Shape| {
+            Sentences::shards(symbols, weight, tags, &shape.tag_of, shards)
+        };
+        let weight = plan.estimation.weight;
         let forest = plan.model.forest(&lexicon.tags);
         let old_symbols = lexicon.symbols(&train, &names, is_lexicalised);
         let tags_of =
@@ -73,9 +76,9 @@ impl Setup {
         let mut heldout_symbols = lexicon.symbols(&heldout, &names, is_lexicalised);
         let unseen = lexicon.unseen(is_lexicalised);
         heldout_symbols.retain(|symbols| !symbols.contains(&unseen));
-        let old_sentences = deal(&old_symbols, &old);
+        let old_sentences = deal(&old_symbols, weight, &old);
         let young_sentences = match is_lexicalised {
-            true => deal(&lexicon.symbols(&train, &names, false), &young),
+            true => deal(&lexicon.symbols(&train, &names, false), weight, &young),
             false => vec![],
         };
         let test_symbols = lexicon.symbols(&test, &names, is_lexicalised);
@@ -99,7 +102,7 @@ impl Setup {
             seed: plan.seed,
             model,
             estimation: plan.estimation,
-            heldout: if heldout_symbols.is_empty() { vec![] } else { deal(&heldout_symbols, &old) },
+            heldout: if heldout_symbols.is_empty() { vec![] } else { deal(&heldout_symbols, 1.0, &old) },
             lexicon,
             young,
             old,

@@ -112,6 +112,33 @@ fn threads_processes_and_what_is_spread_give_the_same_grammars() {
     }
 }
 
+/// A weight of three is what naming the file three times is, but that occurrences of words are counted as they are.
+#[test]
+fn a_weight_is_what_naming_a_file_so_often_is() {
+    let folder = folder();
+    let job = job(folder.path(), SMALL);
+    let results_of = |name: &str, settings: &[&str]| {
+        let out = folder.path().join(name);
+        let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        let (code, stderr) = start(&job, &out, &flags).end();
+        assert_eq!(code, 0, "{stderr}");
+        // The model keeps the settings, which differ.
+        (results(&out)[1..].to_vec(), figure(&out, "free_energy"), figure(&out, "training_sentences"), stderr)
+    };
+    let once = results_of("once", &[]);
+    let weighted = results_of("weighted", &["estimation.weight=3.0"]);
+    let file = "corpus.train=['train.conllu', 'train.conllu', 'train.conllu']";
+    let thrice = results_of("thrice", &[file, "model.lexicalise_from=120"]);
+    assert!(weighted.0 == thrice.0 && weighted.1 == thrice.1);
+    assert_eq!((once.2, weighted.2, thrice.2), (200.0, 200.0, 600.0));
+    assert!(weighted.3.contains("to train on, each counted 3 times"), "{}", weighted.3);
+    assert!(once.0 != weighted.0 && once.1 < weighted.1, "{} and {}", once.1, weighted.1);
+    // A run with another weight is another job.
+    let out = folder.path().join("once");
+    let (code, stderr) = start(&job, &out, &["--resume", "--set", "estimation.weight=3.0"]).end();
+    assert!(code == 2 && stderr.contains("weight"), "{code}: {stderr}");
+}
+
 #[test]
 fn killed_at_any_moment_and_resumed_by_others_the_grammars_are_the_same() {
     let folder = folder();
@@ -254,6 +281,10 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
         ("model.smoothing='skip-val'", "skip-val"),
         ("estimation.groups=0", "estimation.groups"),
         ("estimation.tolerance=0.0", "estimation.tolerance"),
+        ("estimation.weight=0.0", "estimation.weight is 0; it has to be above 0"),
+        ("estimation.weight=-3.0", "estimation.weight is -3;"),
+        ("estimation.weight=inf", "estimation.weight is inf;"),
+        ("estimation.weight=nan", "estimation.weight is NaN;"),
         ("corpus.max_length=1", "corpus.max_length"),
         ("corpus.train=[]", "corpus.train"),
         ("shards=0", "shards"),
