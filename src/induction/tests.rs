@@ -72,15 +72,10 @@ fn shape_of(model: ModelType, smoothing: Smoothing) -> Shape {
 /// One pass of one chain over all shards.
 fn pass(shape: &Shape, forest: &Forest, weights: &Weights, shards: &[Sentences]) -> Expectation {
     let mut passer = Passer::default();
-    let mut sum: Option<Expectation> = None;
-    for sentences in shards {
-        let found = passer.expect(Setting { shape, forest }, &[weights], sentences).remove(0);
-        match &mut sum {
-            Some(sum) => sum.add(&found),
-            None => sum = Some(found),
-        }
-    }
-    sum.expect("there are shards")
+    passer.load(std::slice::from_ref(weights));
+    let mut sum = passer.expect(Setting { shape, forest }, &shards[0]);
+    shards[1..].iter().for_each(|sentences| sum.add(&passer.expect(Setting { shape, forest }, sentences)));
+    sum.by_grammar(1).remove(0)
 }
 
 #[test]
@@ -345,16 +340,22 @@ fn an_levg_begins_as_its_evg() {
 fn a_grammar_is_the_same_alone_and_among_others() {
     let shape = shape_of(ModelType::Levg, Smoothing::SkipHead);
     let shards = sentences(&shape, 1);
-    let chains: Vec<Chain> = (0..LANES as u32 + 3).map(|restart| Chain::draw(&shape, 8, 0, restart)).collect();
+    let chains: Vec<Chain> = (0..LANES as u32).map(|restart| Chain::draw(&shape, 8, 0, restart)).collect();
     let weights: Vec<Weights> = chains.iter().map(|chain| chain.weights(&shape)).collect();
     for bound in [None, Some(2)] {
         let forest = Forest::of_depth(bound);
         let setting = Setting { shape: &shape, forest: &forest };
         let mut passer = Passer::default();
-        let all = passer.expect(setting, &weights.iter().collect::<Vec<_>>(), &shards[0]);
-        for (weights, found) in weights.iter().zip(&all) {
-            assert_eq!(&passer.expect(setting, &[weights], &shards[0])[0], found);
-            assert_eq!(passer.likelihood(setting, &[weights], &shards[0])[0], found.ln_likelihood);
+        // Lanes that are full, and lanes that are not.
+        for count in [LANES, 3] {
+            passer.load(&weights[..count]);
+            let all = passer.expect(setting, &shards[0]).by_grammar(count);
+            let likelihoods = passer.likelihood(setting, &shards[0]);
+            assert_eq!((all.len(), likelihoods.len()), (count, count));
+            for ((weights, found), likelihood) in weights.iter().zip(&all).zip(likelihoods) {
+                assert_eq!(likelihood, found.ln_likelihood);
+                assert_eq!(&pass(&shape, &forest, weights, &shards), found);
+            }
         }
     }
 }

@@ -52,6 +52,19 @@ fn treebank(seed: u64, sentences: u64) -> String {
     text
 }
 
+/// Sentences of five to ten words in no order: so many different ones that shards are cut into pieces.
+fn jumble(seed: u64, sentences: u64) -> String {
+    let words = [("the", "D"), ("old", "A"), ("dog", "N"), ("cat", "N"), ("sees", "V")];
+    let sentence = |number: u64| {
+        let mut rng = generator(seed, Purpose::Synth, number, 1);
+        let length = rng.random_range(5..11);
+        let word = |at: usize| (words[rng.random_range(0..words.len())], at);
+        let drawn: Vec<_> = (0..length).map(word).map(|((form, tag), head)| (form, tag, head)).collect();
+        rows(&format!("jumble-{number}"), &drawn)
+    };
+    (0..sentences).map(sentence).collect()
+}
+
 /// A job over `train.conllu`, `heldout.conllu` and `test.conllu` in `folder`.
 fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "train.conllu", treebank(1, 200));
@@ -78,6 +91,7 @@ const SMALL: &str = "[model]\ntype = 'levg'\nsmoothing = 'skip-head'\nlexicalise
 fn threads_processes_and_what_is_spread_give_the_same_grammars() {
     let folder = folder();
     let job = job(folder.path(), SMALL);
+    write(folder.path(), "train.conllu", treebank(1, 200) + &jumble(4, 300));
     let mut expected = None;
     for spread in ["restarts", "sentences"] {
         for workers in ["1", "2", "3", "7"] {
