@@ -71,12 +71,9 @@ impl Board {
     /// Gives what was found in a piece that was taken.
     pub fn give(&self, shard: usize, piece: usize, found: Found) {
         let slot = &self.shards[shard];
-        let mut pile = slot.pile.lock().expect("nobody fails while adding");
+        let pile = &mut *slot.pile.lock().expect("nobody fails while adding");
         pile.waiting.insert(piece, found);
-        while let Some(next) = {
-            let added = pile.added;
-            pile.waiting.remove(&added)
-        } {
+        while let Some(next) = pile.waiting.remove(&pile.added) {
             pile.added += 1;
             match &mut pile.sum {
                 Some(sum) => sum.add(&next),
@@ -137,6 +134,22 @@ mod tests {
         };
         std::thread::scope(|scope| (0..workers).for_each(|worker| drop(scope.spawn(move || run(worker)))));
         done.into_inner()
+    }
+
+    #[test]
+    fn the_order_of_arrival_does_not_show() {
+        let board = Board::new(SHARDS);
+        assert_eq!(
+            (0..PIECES).map(|_| board.take(1, 1, PIECES)).collect::<Vec<_>>(),
+            (0..PIECES).map(Some).collect::<Vec<_>>()
+        );
+        assert_eq!(board.take(1, 1, PIECES), None);
+        (0..PIECES).rev().for_each(|piece| board.give(1, piece, found(1, piece, 1)));
+        let mut backwards = found(1, PIECES - 1, 1);
+        (0..PIECES - 1).rev().for_each(|piece| backwards.add(&found(1, piece, 1)));
+        assert_ne!(backwards, sum(1, 1), "an order that shows, if it were to");
+        assert_eq!(board.collect(1, PIECES), sum(1, 1));
+        assert_eq!(board.take(1, 2, PIECES), Some(0));
     }
 
     #[test]

@@ -263,7 +263,7 @@ fn page(title: &str, plan: &Plan, kept: &Kept, outcome: &Outcome, scatter: &str,
     }
     let about = "Each run's grammar with the lowest free energy. Accuracy is of the most probable trees, arcs from the root \
                  included; cards show the mean over runs and its standard deviation.";
-    let counted = format!("Trained on {}.", outcome.in_words());
+    let counted = format!("There were {}.", outcome.in_words());
     let unseen = match (outcome.read.test.unseen, outcome.read.heldout_unseen) {
         (0, 0) => String::new(),
         (test, heldout) => paragraph(&format!(
