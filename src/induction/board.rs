@@ -102,8 +102,8 @@ mod tests {
 
     /// Numbers whose sum depends on the order in which they are added.
     fn found(shard: usize, piece: usize, iteration: u64) -> Found {
-        let value = libm::exp((shard * 31 + piece * 17) as f64 % 23.0) / (iteration + 3) as f64;
-        Found { ln_likelihoods: vec![-value], uses: vec![value, 1.0 / value] }
+        let value = |at: usize| libm::sqrt((shard * 31 + piece * 17 + at * 7) as f64 + iteration as f64);
+        Found { ln_likelihoods: vec![-value(0)], uses: (1..50).map(value).collect() }
     }
 
     fn sum(shard: usize, iteration: u64) -> Found {
