@@ -200,6 +200,8 @@ pub enum Spread {
 pub struct EstimationSettings {
     pub method: Method,
     pub initialiser: Initialiser,
+    /// What each sentence to train on counts for, against the priors: expectations are multiplied by it.
+    pub weight: f64,
     /// M: the best restart of each group goes on.
     pub groups: u32,
     /// B: restarts in a group.
@@ -220,6 +222,7 @@ impl Default for EstimationSettings {
         EstimationSettings {
             method: Method::default(),
             initialiser: Initialiser::default(),
+            weight: 1.0,
             groups: 50,
             restarts: 20,
             prune_after: 40,
@@ -247,6 +250,9 @@ pub struct Plan {
 
 /// The longest sentences: a chart of so many words is some 100 MB.
 const LONGEST: usize = 200;
+
+/// The largest weight of a sentence: far beyond sense, far from where sums of expectations lose what small ones add.
+const MOST_WEIGHT: f64 = 1e6;
 
 impl InductionJob {
     /// The same job with paths that do not depend on where its file lies.
@@ -292,6 +298,13 @@ impl InductionJob {
             estimation.tolerance > 0.0 && estimation.tolerance.is_finite(),
             "estimation.tolerance has to be positive",
         )?;
+        require(
+            estimation.weight > 0.0 && estimation.weight <= MOST_WEIGHT,
+            &format!(
+                "estimation.weight is {}; it has to be above 0, and at most {MOST_WEIGHT}: so much does each sentence count for",
+                estimation.weight
+            ),
+        )?;
         let estimation = estimation.resolved();
         Ok(Plan {
             seed: self.seed,
@@ -324,6 +337,11 @@ impl EstimationSettings {
         self
     }
 
+    /// What a sentence counts for, where that is not once, to be said behind the sentences.
+    pub fn counting(&self) -> String {
+        if self.weight == 1.0 { String::new() } else { format!(", each counted {} times", self.weight) }
+    }
+
     /// Groups of all runs.
     pub fn all_groups(&self) -> u32 {
         self.runs * self.groups
@@ -352,8 +370,9 @@ impl Plan {
             Method::Vb => "variational Bayes",
             Method::Em => "EM",
         };
+        let counting = self.estimation.counting();
         let mut text = format!(
-            "induction job, seed {}: {} by {method}, sentences of at most {} words; {runs} runs of {groups} groups of \
+            "induction job, seed {}: {} by {method}, sentences of at most {} words{counting}; {runs} runs of {groups} groups of \
              {restarts} restarts, the best of each group goes on after {prune_after} iterations\n",
             self.seed,
             self.model.name(),

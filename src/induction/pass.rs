@@ -34,17 +34,42 @@ pub struct Expectation {
     pub ln_likelihood: f64,
 }
 
-impl Expectation {
+/// What a pass found for all grammars, as it stands in the lanes: sums are added up so, without being taken apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// By lane.
+    pub ln_likelihoods: Vec<f64>,
+    /// By use and lane; empty where only the likelihood was asked for.
+    pub uses: Vec<f64>,
+}
+
+impl Found {
     /// Adds what was found for other sentences.
-    pub fn add(&mut self, other: &Expectation) {
-        self.uses.iter_mut().zip(&other.uses).for_each(|(sum, value)| *sum += value);
-        self.ln_likelihood += other.ln_likelihood;
+    pub fn add(&mut self, other: &Found) {
+        add_all(&mut self.ln_likelihoods, &other.ln_likelihoods);
+        add_all(&mut self.uses, &other.uses);
+    }
+
+    /// By grammar, of which there are `count`.
+    pub fn by_grammar(&self, count: usize) -> Vec<Expectation> {
+        let lanes = self.ln_likelihoods.len();
+        let of = |lane: usize| Expectation {
+            uses: self.uses.iter().skip(lane).step_by(lanes).copied().collect(),
+            ln_likelihood: self.ln_likelihoods[lane],
+        };
+        (0..count).map(of).collect()
     }
 }
 
-/// Passes over sentences. Buffers are reused.
+/// Adds numbers to sums.
+pub fn add_all(sums: &mut [f64], values: &[f64]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+}
+
+/// Passes over sentences with the grammars that were loaded last. Buffers are reused.
 #[derive(Clone, Debug, Default)]
 pub struct Passer {
+    grammars: usize,
     one: Buffers<1>,
     many: Buffers<LANES>,
 }
@@ -52,6 +77,7 @@ pub struct Passer {
 #[derive(Clone, Debug, Default)]
 struct Buffers<const L: usize> {
     weights: Vec<Lanes<L>>,
+    scales: Vec<Lanes<L>>,
     expected: Vec<Lanes<L>>,
     scores: Scores<L>,
     used: Scores<L>,
@@ -66,62 +92,60 @@ pub struct Setting<'a> {
 }
 
 impl Passer {
-    /// Expected uses and log-likelihood of the sentences, by grammar.
-    pub fn expect(&mut self, setting: Setting<'_>, grammars: &[&Weights], sentences: &Sentences) -> Vec<Expectation> {
-        self.pass(setting, grammars, sentences, true)
-    }
-
-    /// Log-likelihood alone.
-    pub fn likelihood(&mut self, setting: Setting<'_>, grammars: &[&Weights], sentences: &Sentences) -> Vec<f64> {
-        self.pass(setting, grammars, sentences, false).iter().map(|found| found.ln_likelihood).collect()
-    }
-
-    fn pass(
-        &mut self,
-        setting: Setting<'_>,
-        grammars: &[&Weights],
-        sentences: &Sentences,
-        is_expected: bool,
-    ) -> Vec<Expectation> {
-        let mut found = vec![];
-        for grammars in grammars.chunks(LANES) {
-            found.extend(match grammars {
-                [one] => self.one.run(setting, &[one], sentences, is_expected, pass_one),
-                many => self.many.run(setting, many, sentences, is_expected, pass_many),
-            });
+    /// Takes grammars, at most as many as there are lanes.
+    pub fn load(&mut self, grammars: &[Weights]) {
+        assert!((1..=LANES).contains(&grammars.len()), "a lane for each grammar");
+        self.grammars = grammars.len();
+        match grammars {
+            [_] => self.one.load(grammars),
+            _ => self.many.load(grammars),
         }
+    }
+
+    /// Expected uses and log-likelihood of the sentences.
+    pub fn expect(&mut self, setting: Setting<'_>, sentences: &Sentences) -> Found {
+        self.pass(setting, sentences, true)
+    }
+
+    /// Log-likelihood alone, by grammar.
+    pub fn likelihood(&mut self, setting: Setting<'_>, sentences: &Sentences) -> Vec<f64> {
+        let mut found = self.pass(setting, sentences, false).ln_likelihoods;
+        found.truncate(self.grammars);
         found
+    }
+
+    fn pass(&mut self, setting: Setting<'_>, sentences: &Sentences, is_expected: bool) -> Found {
+        match self.grammars {
+            1 => self.one.run(setting, sentences, is_expected, pass_one),
+            _ => self.many.run(setting, sentences, is_expected, pass_many),
+        }
     }
 }
 
 type Pass<const L: usize> = fn(&mut Buffers<L>, Setting<'_>, &Sentences, bool) -> Lanes<L>;
 
 impl<const L: usize> Buffers<L> {
-    fn run(
-        &mut self,
-        setting: Setting<'_>,
-        grammars: &[&Weights],
-        sentences: &Sentences,
-        is_expected: bool,
-        pass: Pass<L>,
-    ) -> Vec<Expectation> {
-        let size = setting.shape.uses();
-        self.weights.clear();
+    fn load(&mut self, grammars: &[Weights]) {
         // A lane without a grammar has that of the first: numbers that are good for nothing, and do no harm.
-        let of = |lane: usize, at: usize| grammars.get(lane).unwrap_or(&grammars[0]).uses[at];
-        self.weights.extend((0..size).map(|at| std::array::from_fn(|lane| of(lane, at))));
-        self.expected.clear();
-        self.expected.resize(if is_expected { size } else { 0 }, [0.0; L]);
+        let of = |lane: usize| grammars.get(lane).unwrap_or(&grammars[0]);
+        let lanes: [&Weights; L] = std::array::from_fn(of);
+        self.weights.clear();
+        self.weights.extend((0..lanes[0].uses.len()).map(|at| lanes.map(|grammar| grammar.uses[at])));
+        self.scales.clear();
+        self.scales.extend((0..lanes[0].scales.len()).map(|tag| lanes.map(|grammar| grammar.scales[tag])));
+    }
+
+    fn run(&mut self, setting: Setting<'_>, sentences: &Sentences, is_expected: bool, pass: Pass<L>) -> Found {
+        self.expected = vec![[0.0; L]; if is_expected { setting.shape.uses() } else { 0 }];
         let ln = pass(self, setting, sentences, is_expected);
-        let finish = |(lane, grammar): (usize, &&Weights)| {
-            let scales = sentences.tag_counts.iter().zip(&grammar.scales);
-            let scale: f64 = scales.filter(|(count, _)| **count > 0.0).map(|(count, scale)| count * scale).sum();
-            Expectation {
-                uses: self.expected.iter().map(|lanes| lanes[lane]).collect(),
-                ln_likelihood: ln[lane] + scale,
-            }
-        };
-        grammars.iter().enumerate().map(finish).collect()
+        let mut scale = [0.0; L];
+        for (weight, scales) in sentences.tag_weights.iter().zip(&self.scales).filter(|(weight, _)| **weight > 0.0) {
+            (0..L).for_each(|lane| scale[lane] += weight * scales[lane]);
+        }
+        Found {
+            ln_likelihoods: (0..L).map(|lane| ln[lane] + scale[lane]).collect(),
+            uses: std::mem::take(&mut self.expected).into_flattened(),
+        }
     }
 
     /// Returns the log-likelihoods.

@@ -103,7 +103,10 @@ impl Queue {
 
     fn settle_young(&mut self, setup: &Setup, found: &[Expectation]) {
         for (mut chain, found) in std::mem::take(&mut self.young).into_iter().zip(found) {
-            chain.judge(&setup.young, setup.estimation.method, found);
+            // Free energy is dear, and of use where it decides.
+            if chain.iterations + 1 >= setup.estimation.prune_after {
+                chain.judge(&setup.young, setup.estimation.method, found);
+            }
             chain.take(&setup.young, setup.estimation.method, &found.uses);
             if chain.iterations < setup.estimation.prune_after {
                 self.young.push(chain);

@@ -16,6 +16,8 @@ use crate::report::table::{Align, Table};
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub read: Read,
+    /// What a sentence counts for, where that is not once, in words.
+    pub counting: String,
     pub tags: usize,
     /// Words that are conditioned on, with their tags.
     pub lexicalised: usize,
@@ -45,10 +47,11 @@ impl Outcome {
             n => format!(", {n} words with their tags"),
         };
         format!(
-            "{} sentences of {} words ({} distinct) to train on ({} longer ones and {} with problems left out), {} tags{words}{}",
+            "{} sentences of {} words ({} distinct) to train on{} ({} longer ones and {} with problems left out), {} tags{words}{}",
             read.sentences,
             read.words,
             read.distinct,
+            self.counting,
             read.too_long,
             read.skipped,
             self.tags,
@@ -118,7 +121,7 @@ fn summary(plan: &Plan, outcome: &Outcome, memory: f64) -> String {
         "iterations": over_runs(outcome, plan, |winner| f64::from(winner.iterations)).0,
         "sentences_per_second": outcome.sentences_per_second(), "training_sentences": outcome.read.sentences,
         "training_words": outcome.read.words, "tags": outcome.tags, "lexicalised_words": outcome.lexicalised,
-        "skipped": outcome.read.skipped, "function_words": outcome.read.function_words,
+        "weight": plan.estimation.weight, "skipped": outcome.read.skipped, "function_words": outcome.read.function_words,
         "function_sentences": outcome.read.function_sentences, "seconds_of_passes": outcome.sweep_seconds, "peak_memory_mib": memory,
     });
     if outcome.read.test.words() > 0 {
@@ -220,10 +223,11 @@ fn scatter(plan: &Plan, outcome: &Outcome) -> String {
     if outcome.read.test.words() == 0 {
         return String::new();
     }
+    let words = plan.estimation.weight * outcome.read.words as f64;
     let point = |winner: &Finished| {
         let (run, group) = (winner.group / plan.estimation.groups, winner.group % plan.estimation.groups);
         let name = format!("run {}, group {}", run + 1, group + 1);
-        (name, [winner.free_energy / outcome.read.words as f64, winner.figures.directed_accuracy()], run as usize)
+        (name, [winner.free_energy / words, winner.figures.directed_accuracy()], run as usize)
     };
     Scatter {
         label: "Free energy against directed accuracy".to_string(),
@@ -259,7 +263,7 @@ fn page(title: &str, plan: &Plan, kept: &Kept, outcome: &Outcome, scatter: &str,
     }
     let about = "Each run's grammar with the lowest free energy. Accuracy is of the most probable trees, arcs from the root \
                  included; cards show the mean over runs and its standard deviation.";
-    let counted = format!("Trained on {}.", outcome.in_words());
+    let counted = format!("There were {}.", outcome.in_words());
     let unseen = match (outcome.read.test.unseen, outcome.read.heldout_unseen) {
         (0, 0) => String::new(),
         (test, heldout) => paragraph(&format!(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use timely::worker::Worker;
 
+use super::board::Board;
 use super::evaluate::Judge;
 use super::grammar::Buffers;
 use super::job::{Plan, Spread};
@@ -29,8 +30,9 @@ struct Trained {
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
+    let board = Arc::new(Board::new(plan.schedule.shards as usize));
     let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new() };
-    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
+    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, &board, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     let (End::Done, Some(kept)) = (trained.end, trained.kept) else {
         record.stopped(seconds)?;
@@ -47,13 +49,14 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     Ok(if problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
 
-/// What one worker does.
-fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+/// What one worker does. The board is that of its process.
+fn program(worker: &mut Worker, plan: &Plan, board: &Arc<Board>, watcher: &Watcher) -> Result<Option<Trained>> {
     let (setup, read) = Setup::read(plan)?;
     let is_leader = worker.index() == 0;
     let (tags, lexicalised) = (setup.lexicon.tags.len(), setup.lexicon.words.len());
     let is_bound = !plan.model.function_tags.is_empty();
-    let outcome = Outcome { read, tags, lexicalised, is_bound, ..Outcome::default() };
+    let counting = plan.estimation.counting();
+    let outcome = Outcome { read, counting, tags, lexicalised, is_bound, ..Outcome::default() };
     if is_leader {
         say!("sawmill: {}", outcome.in_words());
     }
@@ -61,7 +64,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let judge = Judge { test: outcome.read.test.clone(), forest: setup.forest.clone(), buffers: Buffers::default() };
     let common = Common::new(setup.clone(), judge);
     let (end, mut outcome, figures) = match plan.estimation.spread {
-        Spread::Sentences => follow(worker, BySentences::new(common), plan, watcher, outcome, 0)?,
+        Spread::Sentences => follow(worker, BySentences::new(common, board.clone()), plan, watcher, outcome, 0)?,
         _ => follow(worker, Restarts::new(common), plan, watcher, outcome, 1)?,
     };
     if !is_leader {

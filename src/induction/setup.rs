@@ -15,6 +15,10 @@ use super::shape::Shape;
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result};
 
+/// The least cost of a piece of a shard, for each use of a grammar: what it takes to add up all uses once more is then small
+/// beside what the piece takes. One word cubed costs about as much as adding one use.
+const LEAST_PIECE: u64 = 8;
+
 pub struct Setup {
     pub seed: u64,
     pub model: ModelType,
@@ -24,9 +28,9 @@ pub struct Setup {
     pub young: Shape,
     pub old: Shape,
     pub forest: Forest,
-    /// Sentences by shard, as symbols of either shape.
-    young_sentences: Vec<Sentences>,
-    old_sentences: Vec<Sentences>,
+    /// Sentences by shard, in pieces, as symbols of either shape.
+    young_sentences: Vec<Vec<Sentences>>,
+    old_sentences: Vec<Vec<Sentences>>,
     pub heldout: Vec<Sentences>,
 }
 
@@ -64,7 +68,13 @@ impl Setup {
         let young = Shape::new(young_model, smoothing, tags, &[]);
         let old = Shape::new(model, smoothing, tags, &lexicon.tags_of_words());
         let shards = plan.schedule.shards as usize;
-        let deal = |symbols: &[Vec<u32>], shape: &Shape| Sentences::shards(symbols, tags, &shape.tag_of, shards);
+        let deal = |symbols: &[Vec<u32>], weight: f64, shape: &Shape| {
+            Sentences::shards(symbols, weight, tags, &shape.tag_of, shards)
+        };
+        let deal_in_pieces = |symbols: &[Vec<u32>], shape: &Shape| -> Vec<Vec<Sentences>> {
+            let all = deal(symbols, plan.estimation.weight, shape);
+            all.iter().map(|sentences| sentences.cut(&shape.tag_of, LEAST_PIECE * shape.uses() as u64)).collect()
+        };
         let forest = plan.model.forest(&lexicon.tags);
         let old_symbols = lexicon.symbols(&train, &names, is_lexicalised);
         let tags_of =
@@ -73,9 +83,9 @@ impl Setup {
         let mut heldout_symbols = lexicon.symbols(&heldout, &names, is_lexicalised);
         let unseen = lexicon.unseen(is_lexicalised);
         heldout_symbols.retain(|symbols| !symbols.contains(&unseen));
-        let old_sentences = deal(&old_symbols, &old);
+        let old_sentences = deal_in_pieces(&old_symbols, &old);
         let young_sentences = match is_lexicalised {
-            true => deal(&lexicon.symbols(&train, &names, false), &young),
+            true => deal_in_pieces(&lexicon.symbols(&train, &names, false), &young),
             false => vec![],
         };
         let test_symbols = lexicon.symbols(&test, &names, is_lexicalised);
@@ -85,7 +95,7 @@ impl Setup {
         let read = Read {
             sentences: train.sentences.len(),
             words: train.words(),
-            distinct: old_sentences.iter().map(Sentences::len).sum(),
+            distinct: old_sentences.iter().flatten().map(Sentences::len).sum(),
             too_long: train.too_long,
             skipped: train.skipped,
             function_words: tagged().flatten().filter(|&tag| forest.is_function(tag)).count(),
@@ -99,7 +109,7 @@ impl Setup {
             seed: plan.seed,
             model,
             estimation: plan.estimation,
-            heldout: if heldout_symbols.is_empty() { vec![] } else { deal(&heldout_symbols, &old) },
+            heldout: if heldout_symbols.is_empty() { vec![] } else { deal(&heldout_symbols, 1.0, &old) },
             lexicon,
             young,
             old,
@@ -110,8 +120,8 @@ impl Setup {
         Ok((setup, read))
     }
 
-    /// The sentences to train on, by shard, as symbols of the phase's shape.
-    pub fn sentences(&self, phase: Phase) -> &[Sentences] {
+    /// The sentences to train on, by shard and piece, as symbols of the phase's shape.
+    pub fn sentences(&self, phase: Phase) -> &[Vec<Sentences>] {
         match phase {
             Phase::Young if !self.young_sentences.is_empty() => &self.young_sentences,
             _ => &self.old_sentences,
@@ -122,7 +132,7 @@ impl Setup {
     pub fn harmonic_chain(&self) -> Chain {
         let setting = Setting { shape: &self.young, forest: &self.forest };
         let mut uses = vec![0.0; self.young.uses()];
-        for sentences in self.sentences(Phase::Young) {
+        for sentences in self.sentences(Phase::Young).iter().flatten() {
             uses.iter_mut().zip(harmonic(setting, sentences)).for_each(|(sum, value)| *sum += value);
         }
         Chain::from_uses(&self.young, self.estimation.method, &uses)

@@ -29,6 +29,11 @@ fn forest_of(bound: Option<u32>, function: &[&str]) -> Forest {
 
 /// Sentences of up to seven words, some of them equal.
 fn sentences(shape: &Shape, shards: usize) -> Vec<Sentences> {
+    Sentences::shards(&symbols(shape), 1.0, TAGS, &shape.tag_of, shards)
+}
+
+/// The symbols of these.
+fn symbols(shape: &Shape) -> Vec<Vec<u32>> {
     let mut rng = generator(5, Purpose::Synth, 0, 0);
     let draw = |_| (0..rng.random_range(1..8)).map(|_| rng.random_range(0..TAGS as u32)).collect();
     let mut all: Vec<Vec<u32>> = (0..40).map(draw).collect();
@@ -41,7 +46,7 @@ fn sentences(shape: &Shape, shards: usize) -> Vec<Sentences> {
             *symbol = TAGS as u32 + of_tag[number % of_tag.len()];
         }
     }
-    Sentences::shards(&all, TAGS, &shape.tag_of, shards)
+    all
 }
 
 fn models() -> Vec<(ModelType, Smoothing)> {
@@ -67,29 +72,26 @@ fn shape_of(model: ModelType, smoothing: Smoothing) -> Shape {
 /// One pass of one chain over all shards.
 fn pass(shape: &Shape, forest: &Forest, weights: &Weights, shards: &[Sentences]) -> Expectation {
     let mut passer = Passer::default();
-    let mut sum: Option<Expectation> = None;
-    for sentences in shards {
-        let found = passer.expect(Setting { shape, forest }, &[weights], sentences).remove(0);
-        match &mut sum {
-            Some(sum) => sum.add(&found),
-            None => sum = Some(found),
-        }
-    }
-    sum.expect("there are shards")
+    passer.load(std::slice::from_ref(weights));
+    let mut sum = passer.expect(Setting { shape, forest }, &shards[0]);
+    shards[1..].iter().for_each(|sentences| sum.add(&passer.expect(Setting { shape, forest }, sentences)));
+    sum.by_grammar(1).remove(0)
 }
 
 #[test]
 fn free_energy_never_rises_and_likelihood_never_falls() {
     for (model, smoothing) in models() {
-        for (method, bound, function) in [
-            (Method::Vb, None, &[][..]),
-            (Method::Vb, Some(1), &[]),
-            (Method::Vb, Some(2), &FUNCTION),
-            (Method::Em, None, &[]),
-            (Method::Em, Some(1), &FUNCTION),
+        for (method, weight, bound, function) in [
+            (Method::Vb, 1.0, None, &[][..]),
+            (Method::Vb, 3.7, None, &[]),
+            (Method::Vb, 0.2, Some(1), &[]),
+            (Method::Vb, 1.0, Some(2), &FUNCTION),
+            (Method::Em, 1.0, None, &[]),
+            (Method::Em, 2.5, Some(1), &FUNCTION),
         ] {
             let shape = shape_of(model, smoothing);
-            let (forest, shards) = (forest_of(bound, function), sentences(&shape, 2));
+            let forest = forest_of(bound, function);
+            let shards = Sentences::shards(&symbols(&shape), weight, TAGS, &shape.tag_of, 2);
             let mut chain = Chain::draw(&shape, 1, 0, 0);
             let mut before = f64::INFINITY;
             for iteration in 0..60 {
@@ -100,12 +102,27 @@ fn free_energy_never_rises_and_likelihood_never_falls() {
                 assert_eq!(chain.free_energy.is_finite(), is_known);
                 assert!(
                     rise <= 1e-9 || before.is_infinite(),
-                    "{model:?} {smoothing:?} {method:?} {bound:?}: {rise} in iteration {iteration}"
+                    "{model:?} {smoothing:?} {method:?} {weight} {bound:?}: {rise} in iteration {iteration}"
                 );
                 before = chain.free_energy;
                 chain.take(&shape, method, &found.uses);
             }
         }
+    }
+}
+
+/// A weight is what naming a file so often is; sentences and words are counted once all the same.
+#[test]
+fn a_weight_of_three_is_every_sentence_three_times() {
+    let shape = shape_of(ModelType::Levg, Smoothing::SkipHead);
+    let once = symbols(&shape);
+    let weighted = Sentences::shards(&once, 3.0, TAGS, &shape.tag_of, 2);
+    let thrice = Sentences::shards(&[once.clone(), once.clone(), once].concat(), 1.0, TAGS, &shape.tag_of, 2);
+    let weights = Chain::draw(&shape, 11, 0, 0).weights(&shape);
+    let [found, same] = [&weighted, &thrice].map(|shards| pass(&shape, &Forest::of_depth(None), &weights, shards));
+    assert_eq!(found, same);
+    for (weighted, thrice) in weighted.iter().zip(&thrice) {
+        assert_eq!((3 * weighted.sentences(), 3 * weighted.words()), (thrice.sentences(), thrice.words()));
     }
 }
 
@@ -220,7 +237,8 @@ fn sums_and_parses_are_over_trees_in_which_function_words_have_no_dependents() {
                 used.iter().for_each(|&at| exact[at] += p / sum);
                 heads.iter().enumerate().for_each(|arc| *right.entry((arc.0, *arc.1)).or_insert(0.0) += p / sum);
             }
-            let found = pass(&shape, &forest, &weights, &Sentences::shards(&[tags.to_vec()], TAGS, &shape.tag_of, 1));
+            let found =
+                pass(&shape, &forest, &weights, &Sentences::shards(&[tags.to_vec()], 1.0, TAGS, &shape.tag_of, 1));
             assert!((found.ln_likelihood - libm::log(sum)).abs() < 1e-12, "{tags:?}, {bound:?}");
             assert!(found.uses.iter().zip(&exact).all(|(found, exact)| (found - exact).abs() < 1e-12), "{tags:?}");
             let (best, ..) = trees.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("a tree");
@@ -322,16 +340,22 @@ fn an_levg_begins_as_its_evg() {
 fn a_grammar_is_the_same_alone_and_among_others() {
     let shape = shape_of(ModelType::Levg, Smoothing::SkipHead);
     let shards = sentences(&shape, 1);
-    let chains: Vec<Chain> = (0..LANES as u32 + 3).map(|restart| Chain::draw(&shape, 8, 0, restart)).collect();
+    let chains: Vec<Chain> = (0..LANES as u32).map(|restart| Chain::draw(&shape, 8, 0, restart)).collect();
     let weights: Vec<Weights> = chains.iter().map(|chain| chain.weights(&shape)).collect();
     for bound in [None, Some(2)] {
         let forest = Forest::of_depth(bound);
         let setting = Setting { shape: &shape, forest: &forest };
         let mut passer = Passer::default();
-        let all = passer.expect(setting, &weights.iter().collect::<Vec<_>>(), &shards[0]);
-        for (weights, found) in weights.iter().zip(&all) {
-            assert_eq!(&passer.expect(setting, &[weights], &shards[0])[0], found);
-            assert_eq!(passer.likelihood(setting, &[weights], &shards[0])[0], found.ln_likelihood);
+        // Lanes that are full, and lanes that are not.
+        for count in [LANES, 3] {
+            passer.load(&weights[..count]);
+            let all = passer.expect(setting, &shards[0]).by_grammar(count);
+            let likelihoods = passer.likelihood(setting, &shards[0]);
+            assert_eq!((all.len(), likelihoods.len()), (count, count));
+            for ((weights, found), likelihood) in weights.iter().zip(&all).zip(likelihoods) {
+                assert_eq!(likelihood, found.ln_likelihood);
+                assert_eq!(&pass(&shape, &forest, weights, &shards), found);
+            }
         }
     }
 }
@@ -340,7 +364,7 @@ fn a_grammar_is_the_same_alone_and_among_others() {
 fn long_sentences_do_not_underflow() {
     let shape = shape_of(ModelType::Dmv, Smoothing::None);
     let symbols: Vec<u32> = (0..150).map(|word| word * 7 % TAGS as u32).collect();
-    let shards = Sentences::shards(&[symbols], TAGS, &shape.tag_of, 1);
+    let shards = Sentences::shards(&[symbols], 1.0, TAGS, &shape.tag_of, 1);
     let mut weights = Chain::draw(&shape, 9, 0, 0).weights(&shape);
     // As if every weight were tiny.
     let size = weights.uses.len();

@@ -4,63 +4,62 @@
 //! - [`Restarts`]: a shard has some groups of restarts and takes them through all of their iterations alone. Nothing travels
 //!   but, at the end, the best grammars and the figures.
 //! - [`BySentences`]: a shard has some sentences, all chains are everywhere, and expectations are added up in shard order
-//!   after every iteration.
+//!   after every iteration. Workers of a process who are done with theirs take pieces of the others' ([`Board`]).
 //!
-//! Expectations are sums by shard of sentences, added up in shard order, in both: so both give the same bits.
+//! Expectations are sums by piece of a shard of sentences, added up in the order of pieces, then of shards, in both: so both
+//! give the same bits.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::board::Board;
+use super::chain::Chain;
 use super::evaluate::{Figures, Judge};
 use super::job::Spread;
-use super::pass::{Expectation, Passer, Weights};
+use super::pass::{Found, Passer, add_all};
 use super::queue::{Finished, Phase, Queue};
 use super::sentences::Sentences;
 use super::setup::Setup;
 use crate::cluster::sweep::{Model, Post};
 
-/// What a pass over some sentences found for the chains that are due: expectations, and the likelihood of held-out ones.
-type Found = (Vec<Expectation>, Vec<f64>);
-
-/// The weights of the chains that are due, for training and for held-out sentences.
-struct Due {
-    weights: Vec<Weights>,
-    points: Vec<Weights>,
+/// Passes over sentences with the chains that are due.
+#[derive(Default)]
+struct Passers {
+    train: Passer,
+    heldout: Passer,
+    /// How many chains are due, and for how many of them held-out sentences are asked about.
+    chains: usize,
+    points: usize,
 }
 
-impl Due {
-    fn new(queue: &Queue, phase: Phase, setup: &Setup) -> Due {
-        let shape = Queue::shape(phase, setup);
-        let chains = queue.chains(phase);
+impl Passers {
+    fn load(&mut self, queue: &Queue, phase: Phase, setup: &Setup) {
+        let (shape, chains) = (Queue::shape(phase, setup), queue.chains(phase));
+        self.train.load(&chains.iter().map(|chain| chain.weights(shape)).collect::<Vec<_>>());
+        self.chains = chains.len();
         let has_heldout = phase == Phase::Old && !setup.heldout.is_empty();
-        let points = chains.iter().filter(|_| has_heldout);
-        Due {
-            weights: chains.iter().map(|chain| chain.weights(shape)).collect(),
-            points: points.map(|chain| chain.point_weights(shape, setup.estimation.method)).collect(),
+        self.points = if has_heldout { chains.len() } else { 0 };
+        if has_heldout {
+            let point = |chain: &Chain| chain.point_weights(shape, setup.estimation.method);
+            self.heldout.load(&chains.iter().map(point).collect::<Vec<_>>());
         }
     }
 
-    /// Passes over a shard of sentences.
-    fn pass(&self, phase: Phase, setup: &Setup, shard: usize, passer: &mut Passer) -> Found {
-        let setting = Queue::setting(phase, setup);
-        let weights: Vec<&Weights> = self.weights.iter().collect();
-        let found = passer.expect(setting, &weights, &setup.sentences(phase)[shard]);
-        let points: Vec<&Weights> = self.points.iter().collect();
-        let heldout =
-            if points.is_empty() { vec![] } else { passer.likelihood(setting, &points, &setup.heldout[shard]) };
-        (found, heldout)
+    /// The likelihood of a shard of held-out sentences, by chain, where it is asked for.
+    fn likelihood(&mut self, phase: Phase, setup: &Setup, shard: usize) -> Vec<f64> {
+        match self.points {
+            0 => vec![],
+            _ => self.heldout.likelihood(Queue::setting(phase, setup), &setup.heldout[shard]),
+        }
     }
 }
 
-/// Adds what was found in one more shard.
+/// Adds what was found in one more piece, or shard.
 fn add(sum: &mut Option<Found>, found: Found) {
     match sum {
+        Some(sum) => sum.add(&found),
         None => *sum = Some(found),
-        Some((expectations, heldout)) => {
-            expectations.iter_mut().zip(&found.0).for_each(|(sum, found)| sum.add(found));
-            heldout.iter_mut().zip(&found.1).for_each(|(sum, found)| *sum += found);
-        }
     }
 }
 
@@ -68,19 +67,21 @@ fn add(sum: &mut Option<Found>, found: Found) {
 pub struct Common {
     setup: Arc<Setup>,
     judge: Judge,
-    passer: Passer,
+    passers: Passers,
     /// Sentences and words passed over since they were last asked for, each once for each chain.
     passes: [u64; 2],
 }
 
 impl Common {
     pub fn new(setup: Arc<Setup>, judge: Judge) -> Common {
-        Common { setup, judge, passer: Passer::default(), passes: [0, 0] }
+        Common { setup, judge, passers: Passers::default(), passes: [0, 0] }
     }
 
-    fn note(&mut self, sentences: &Sentences, chains: usize) {
-        self.passes[0] += sentences.sentences() * chains as u64;
-        self.passes[1] += sentences.words() * chains as u64;
+    /// Notes that the pieces of a shard are passed over.
+    fn note(&mut self, pieces: &[Sentences]) {
+        let chains = self.passers.chains as u64;
+        self.passes[0] += pieces.iter().map(Sentences::sentences).sum::<u64>() * chains;
+        self.passes[1] += pieces.iter().map(Sentences::words).sum::<u64>() * chains;
     }
 }
 
@@ -105,13 +106,18 @@ impl Restarts {
         let setup = self.common.setup.clone();
         let queue = self.queues.get_mut(&number).expect("an own shard");
         let Some(phase) = queue.prepare(&setup) else { return };
-        let due = Due::new(queue, phase, &setup);
-        let mut sum = None;
-        for shard in 0..setup.sentences(phase).len() {
-            add(&mut sum, due.pass(phase, &setup, shard, &mut self.common.passer));
-            self.common.note(&setup.sentences(phase)[shard], due.weights.len());
+        self.common.passers.load(queue, phase, &setup);
+        let (mut sum, mut heldout) = (None, vec![0.0; self.common.passers.points]);
+        for (shard, pieces) in setup.sentences(phase).iter().enumerate() {
+            let mut of_shard = None;
+            for piece in pieces {
+                add(&mut of_shard, self.common.passers.train.expect(Queue::setting(phase, &setup), piece));
+            }
+            add(&mut sum, of_shard.expect("there are pieces"));
+            add_all(&mut heldout, &self.common.passers.likelihood(phase, &setup, shard));
+            self.common.note(pieces);
         }
-        let (found, heldout) = sum.expect("there are shards");
+        let found = sum.expect("there are shards").by_grammar(self.common.passers.chains);
         queue.settle(phase, &setup, &mut self.common.judge, &found, &heldout);
     }
 }
@@ -189,15 +195,39 @@ impl Model for Restarts {
 pub struct BySentences {
     common: Common,
     queue: Queue,
-    found: BTreeMap<u32, Found>,
-    /// The weights of this iteration, made when the first shard asks for them.
-    due: Option<(Phase, Due)>,
+    board: Arc<Board>,
+    /// The next iteration, or this one, counted from 1; 0 before the driver has begun.
+    iteration: u64,
+    /// The phase of this iteration, whose weights have been made.
+    due: Option<Phase>,
+    heldout: BTreeMap<u32, Vec<f64>>,
 }
 
 impl BySentences {
-    pub fn new(common: Common) -> BySentences {
+    /// The board is that of the process.
+    pub fn new(common: Common, board: Arc<Board>) -> BySentences {
         let groups = (0..common.setup.estimation.all_groups()).collect();
-        BySentences { common, queue: Queue::new(groups), found: BTreeMap::new(), due: None }
+        BySentences { common, queue: Queue::new(groups), board, iteration: 0, due: None, heldout: BTreeMap::new() }
+    }
+
+    /// The phase of this iteration, with its weights made; none where all is done.
+    fn prepare(&mut self) -> Option<Phase> {
+        if self.due.is_none() {
+            let setup = self.common.setup.clone();
+            self.due = self.queue.prepare(&setup);
+            self.due.iter().for_each(|&phase| self.common.passers.load(&self.queue, phase, &setup));
+        }
+        self.due
+    }
+
+    /// Takes a piece of a shard and passes over it; returns whether one was left.
+    fn pass(&mut self, phase: Phase, shard: usize) -> bool {
+        let setup = &self.common.setup;
+        let pieces = &setup.sentences(phase)[shard];
+        let Some(piece) = self.board.take(shard, self.iteration, pieces.len()) else { return false };
+        let found = self.common.passers.train.expect(Queue::setting(phase, setup), &pieces[piece]);
+        self.board.give(shard, piece, found);
+        true
     }
 }
 
@@ -205,9 +235,12 @@ impl Model for BySentences {
     type Saved = ();
     type Shared = Queue;
 
-    fn draw_shard(&mut self, _: u32, _: u32) {}
+    fn draw_shard(&mut self, number: u32, _: u32) {
+        self.board.own(number as usize);
+    }
 
-    fn load_shard(&mut self, _: u32, (): ()) -> Result<(), String> {
+    fn load_shard(&mut self, number: u32, (): ()) -> Result<(), String> {
+        self.board.own(number as usize);
         Ok(())
     }
 
@@ -215,49 +248,51 @@ impl Model for BySentences {
     fn count_shard(&mut self, _: u32) {}
 
     fn sweep_shard(&mut self, number: u32, _: Range<u64>, _: u32) {
+        let Some(phase) = self.prepare() else { return };
         let setup = self.common.setup.clone();
-        if self.due.is_none() {
-            self.due = self.queue.prepare(&setup).map(|phase| (phase, Due::new(&self.queue, phase, &setup)));
+        self.common.note(&setup.sentences(phase)[number as usize]);
+        self.heldout.insert(number, self.common.passers.likelihood(phase, &setup, number as usize));
+        while self.pass(phase, number as usize) {}
+    }
+
+    /// Does what others have not begun yet.
+    fn synchronise(&mut self, _: &mut Post<'_>) {
+        if self.iteration == 0 {
+            self.iteration = 1;
+            return;
         }
-        if let Some((phase, due)) = &self.due {
-            let found = due.pass(*phase, &setup, number as usize, &mut self.common.passer);
-            self.common.note(&setup.sentences(*phase)[number as usize], found.0.len());
-            self.found.insert(number, found);
+        let Some(phase) = self.prepare() else { return };
+        for shard in self.board.here() {
+            while self.pass(phase, shard) {}
         }
     }
 
-    fn synchronise(&mut self, _: &mut Post<'_>) {}
-
-    /// Sentences passed over, chains, held-out likelihoods; then each chain's likelihood and expected uses.
+    /// Sentences passed over, lanes and held-out likelihoods, these, and what was found in lanes: likelihoods and uses.
     fn statistics(&mut self, number: u32, _: u64) -> Vec<f64> {
         let passes = std::mem::take(&mut self.common.passes)[0] as f64;
-        let Some((expectations, heldout)) = self.found.remove(&number) else { return vec![passes, 0.0, 0.0] };
-        let mut figures = vec![passes, expectations.len() as f64, heldout.len() as f64];
-        figures.extend(&heldout);
-        for found in &expectations {
-            figures.push(found.ln_likelihood);
-            figures.extend(&found.uses);
-        }
+        let Some(phase) = self.due else { return vec![passes, 0.0, 0.0] };
+        let heldout = self.heldout.remove(&number).unwrap_or_default();
+        let pieces = self.common.setup.sentences(phase)[number as usize].len();
+        let found = self.board.collect(number as usize, pieces);
+        let mut figures = vec![passes, found.ln_likelihoods.len() as f64, heldout.len() as f64];
+        figures.reserve_exact(heldout.len() + found.ln_likelihoods.len() + found.uses.len());
+        [&heldout, &found.ln_likelihoods, &found.uses].into_iter().for_each(|part| figures.extend(part));
         figures
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], _: u64) {
         let setup = self.common.setup.clone();
-        // A worker without shards has not asked.
-        let Some(phase) = self.queue.prepare(&setup) else { return };
+        self.iteration += 1;
         self.due = None;
-        let size = Queue::shape(phase, &setup).uses() + 1;
-        let mut sum = None;
-        for figures in statistics {
-            let (chains, heldout) = (figures[1] as usize, figures[2] as usize);
-            let (likelihoods, rest) = figures[3..].split_at(heldout);
-            let expectations = rest.chunks(size).take(chains);
-            let expectations =
-                expectations.map(|chunk| Expectation { ln_likelihood: chunk[0], uses: chunk[1..].to_vec() });
-            add(&mut sum, (expectations.collect(), likelihoods.to_vec()));
-        }
-        let (found, heldout) = sum.expect("there are shards");
-        self.queue.settle(phase, &setup, &mut self.common.judge, &found, &heldout);
+        // A worker without shards may not have asked.
+        let Some(phase) = self.queue.prepare(&setup) else { return };
+        let (lanes, points) = (statistics[0][1] as usize, statistics[0][2] as usize);
+        let mut sum = statistics[0][3..].to_vec();
+        statistics[1..].iter().for_each(|figures| add_all(&mut sum, &figures[3..]));
+        let uses = sum.split_off(points + lanes);
+        let ln_likelihoods = sum.split_off(points);
+        let found = Found { ln_likelihoods, uses }.by_grammar(self.queue.chains(phase).len());
+        self.queue.settle(phase, &setup, &mut self.common.judge, &found, &sum);
     }
 
     fn is_done(&self) -> bool {
@@ -280,8 +315,8 @@ impl Model for BySentences {
     }
 
     fn tokens(&self, number: u32) -> u64 {
-        self.common.setup.sentences(Phase::Old)[number as usize].words()
-            * self.queue.chains(Phase::Young).len().max(1) as u64
+        let pieces = &self.common.setup.sentences(Phase::Old)[number as usize];
+        pieces.iter().map(Sentences::words).sum::<u64>() * self.queue.chains(Phase::Young).len().max(1) as u64
     }
 }
 

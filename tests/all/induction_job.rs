@@ -52,6 +52,19 @@ fn treebank(seed: u64, sentences: u64) -> String {
     text
 }
 
+/// Sentences of five to ten words in no order: so many different ones that shards are cut into pieces.
+fn jumble(seed: u64, sentences: u64) -> String {
+    let words = [("the", "D"), ("old", "A"), ("dog", "N"), ("cat", "N"), ("sees", "V")];
+    let sentence = |number: u64| {
+        let mut rng = generator(seed, Purpose::Synth, number, 1);
+        let length = rng.random_range(5..11);
+        let word = |at: usize| (words[rng.random_range(0..words.len())], at);
+        let drawn: Vec<_> = (0..length).map(word).map(|((form, tag), head)| (form, tag, head)).collect();
+        rows(&format!("jumble-{number}"), &drawn)
+    };
+    (0..sentences).map(sentence).collect()
+}
+
 /// A job over `train.conllu`, `heldout.conllu` and `test.conllu` in `folder`.
 fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "train.conllu", treebank(1, 200));
@@ -78,6 +91,7 @@ const SMALL: &str = "[model]\ntype = 'levg'\nsmoothing = 'skip-head'\nlexicalise
 fn threads_processes_and_what_is_spread_give_the_same_grammars() {
     let folder = folder();
     let job = job(folder.path(), SMALL);
+    write(folder.path(), "train.conllu", treebank(1, 200) + &jumble(4, 300));
     let mut expected = None;
     for spread in ["restarts", "sentences"] {
         for workers in ["1", "2", "3", "7"] {
@@ -110,6 +124,33 @@ fn threads_processes_and_what_is_spread_give_the_same_grammars() {
             assert!(figure(&out, key).is_finite(), "{key}");
         }
     }
+}
+
+/// A weight of three is what naming the file three times is, but that occurrences of words are counted as they are.
+#[test]
+fn a_weight_is_what_naming_a_file_so_often_is() {
+    let folder = folder();
+    let job = job(folder.path(), SMALL);
+    let results_of = |name: &str, settings: &[&str]| {
+        let out = folder.path().join(name);
+        let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        let (code, stderr) = start(&job, &out, &flags).end();
+        assert_eq!(code, 0, "{stderr}");
+        // The model keeps the settings, which differ.
+        (results(&out)[1..].to_vec(), figure(&out, "free_energy"), figure(&out, "training_sentences"), stderr)
+    };
+    let once = results_of("once", &[]);
+    let weighted = results_of("weighted", &["estimation.weight=3.0"]);
+    let file = "corpus.train=['train.conllu', 'train.conllu', 'train.conllu']";
+    let thrice = results_of("thrice", &[file, "model.lexicalise_from=120"]);
+    assert!(weighted.0 == thrice.0 && weighted.1 == thrice.1);
+    assert_eq!((once.2, weighted.2, thrice.2), (200.0, 200.0, 600.0));
+    assert!(weighted.3.contains("to train on, each counted 3 times"), "{}", weighted.3);
+    assert!(once.0 != weighted.0 && once.1 < weighted.1, "{} and {}", once.1, weighted.1);
+    // A run with another weight is another job.
+    let out = folder.path().join("once");
+    let (code, stderr) = start(&job, &out, &["--resume", "--set", "estimation.weight=3.0"]).end();
+    assert!(code == 2 && stderr.contains("weight"), "{code}: {stderr}");
 }
 
 #[test]
@@ -254,6 +295,10 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
         ("model.smoothing='skip-val'", "skip-val"),
         ("estimation.groups=0", "estimation.groups"),
         ("estimation.tolerance=0.0", "estimation.tolerance"),
+        ("estimation.weight=0.0", "estimation.weight is 0; it has to be above 0"),
+        ("estimation.weight=-3.0", "estimation.weight is -3;"),
+        ("estimation.weight=inf", "estimation.weight is inf;"),
+        ("estimation.weight=nan", "estimation.weight is NaN;"),
         ("corpus.max_length=1", "corpus.max_length"),
         ("corpus.train=[]", "corpus.train"),
         ("shards=0", "shards"),

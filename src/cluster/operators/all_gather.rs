@@ -10,10 +10,12 @@ use std::rc::Rc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use timely::container::CapacityContainerBuilder;
-use timely::dataflow::operators::vec::Map;
-use timely::dataflow::operators::{Exchange, Inspect, Probe};
+use timely::dataflow::channels::pact::Exchange;
+use timely::dataflow::operators::{Operator, Probe};
 use timely::dataflow::{InputHandle, ProbeHandle};
 use timely::worker::Worker;
+
+use super::wait;
 
 type Addressed<T> = (u64, u64, T);
 
@@ -37,11 +39,18 @@ impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
         worker.dataflow_named::<u64, _, _>(name, |scope| {
             input
                 .to_stream(scope)
-                .exchange(|record: &Addressed<T>| record.0)
-                .map(|(_, key, record)| (key, record))
-                .inspect_batch(move |round, records| {
-                    kept.borrow_mut().entry(*round).or_default().extend_from_slice(records);
-                })
+                .unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(
+                    Exchange::new(|record: &Addressed<T>| record.0),
+                    "Gather",
+                    move |_, _| {
+                        move |input, _| {
+                            input.for_each(|capability, records| {
+                                let records = records.drain(..).map(|(_, key, record)| (key, record));
+                                kept.borrow_mut().entry(*capability.time()).or_default().extend(records);
+                            })
+                        }
+                    },
+                )
                 .probe_with(&probe);
         });
         AllGather { input, probe, received }
@@ -49,13 +58,15 @@ impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> AllGather<T> {
 
     /// Gives `records`, with keys that no other worker uses, and returns those of all workers by key.
     pub fn exchange(&mut self, worker: &mut Worker, records: Vec<(u64, T)>) -> Vec<(u64, T)> {
-        for to in 0..worker.peers() as u64 {
+        // One's own never leave.
+        for to in (0..worker.peers() as u64).filter(|&to| to != worker.index() as u64) {
             records.iter().for_each(|(key, record)| self.input.send((to, *key, record.clone())));
         }
         let round = *self.input.time();
         self.input.advance_to(round + 1);
-        worker.step_or_park_while(None, || self.probe.less_than(&(round + 1)));
+        wait(worker, &self.probe, round + 1);
         let mut all = self.received.borrow_mut().remove(&round).unwrap_or_default();
+        all.extend(records);
         all.sort_by_key(|(key, _)| *key);
         all
     }

@@ -20,6 +20,7 @@ use timely::dataflow::{InputHandle, ProbeHandle};
 use timely::worker::Worker;
 
 use super::block::{Block, ByReceiver};
+use super::wait;
 use crate::cluster::rows::{Rows, entries, rows};
 
 /// Packed words in one block: large enough to be worth sending, small enough that buffers stay small.
@@ -114,7 +115,7 @@ impl MergeRows {
         self.send(CHANGES, for_owner);
         let next = *self.input.time() + 1;
         self.input.advance_to(next);
-        worker.step_or_park_while(None, || self.probe.less_than(&next));
+        wait(worker, &self.probe, next);
         self.merged.take()
     }
 

@@ -16,6 +16,7 @@ use timely::dataflow::{InputHandle, ProbeHandle};
 use timely::worker::Worker;
 
 use super::block::{Block, ByReceiver};
+use super::wait;
 
 /// Words in one block: large enough to be worth sending, small enough that buffers stay small.
 const BLOCK: usize = 1 << 16;
@@ -78,7 +79,7 @@ impl Route {
         }
         let round = *self.input.time();
         self.input.advance_to(round + 1);
-        worker.step_or_park_while(None, || self.probe.less_than(&(round + 1)));
+        wait(worker, &self.probe, round + 1);
         let mut blocks = self.received.borrow_mut().remove(&round).unwrap_or_default();
         blocks.sort_unstable_by_key(|(from, part, _)| (*from, *part));
         blocks.iter().for_each(|(from, _, words)| read[*from as usize].extend_from_slice(words));

@@ -16,6 +16,8 @@ use timely::dataflow::ProbeHandle;
 use timely::dataflow::operators::{Exchange, Inspect, Probe};
 use timely::worker::Worker;
 
+use super::wait;
+
 /// What can be counted.
 pub trait Key: Clone + Ord + Hash + std::fmt::Debug + Serialize + DeserializeOwned + Send + 'static {}
 impl<K: Clone + Ord + Hash + std::fmt::Debug + Serialize + DeserializeOwned + Send + 'static> Key for K {}
@@ -63,7 +65,7 @@ impl<K: Key> Tally<K> {
         let next = *self.input.time() + 1;
         self.input.advance_to(next);
         self.input.flush();
-        worker.step_or_park_while(None, || self.probe.less_than(&next));
+        wait(worker, &self.probe, next);
     }
 
     /// The totals of the rounds so far; on worker 0 only, elsewhere nothing.
