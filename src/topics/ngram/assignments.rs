@@ -18,6 +18,9 @@ use crate::restaurant::tree::{NONE, Tree};
 /// The topic of a token that has none yet.
 const UNASSIGNED: u16 = u16::MAX;
 
+/// A token to train on: the rank of its leaf, the leaf, and the document.
+pub type Ranked = (u32, u32, u32);
+
 /// A token, and the topic and order that it has now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
@@ -44,11 +47,11 @@ pub struct Assignments {
 }
 
 impl Assignments {
-    /// `tokens` are (rank of the leaf, leaf, document), and `of_documents` the documents of each shard.
+    /// `of_documents` are the documents of each shard.
     pub fn new(
         form: Form,
         all_topics: usize,
-        mut tokens: Vec<(u32, u32, u32)>,
+        mut tokens: Vec<Ranked>,
         of_documents: Vec<Range<u32>>,
         tree: &Tree,
         is_infinite: bool,

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::assignments::{Assignments, Moved};
+use super::assignments::{Assignments, Moved, Ranked};
 use super::counts::{Counts, Form};
 use super::descent::{Descent, by_word};
 use super::documents::{Alpha, Seating, ShardTokens};
@@ -343,8 +343,8 @@ fn passing(tree: &Tree, leaves: impl Iterator<Item = u32>) -> Vec<u32> {
     passing
 }
 
-/// All tokens to train on, as (rank of the leaf, leaf, document), and the documents of each shard.
-fn deal(places: &[Place], shards: u32, leaf_of: &[u32], ranks: &[u32]) -> (Vec<(u32, u32, u32)>, Vec<Range<u32>>) {
+/// All tokens to train on, and the documents of each shard.
+fn deal(places: &[Place], shards: u32, leaf_of: &[u32], ranks: &[u32]) -> (Vec<Ranked>, Vec<Range<u32>>) {
     let training: Vec<&Place> = places.iter().filter(|place| !place.is_test).collect();
     let mut tokens = vec![];
     for (document, place) in (0..).zip(&training) {
