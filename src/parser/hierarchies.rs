@@ -1,5 +1,7 @@
 //! The hierarchies of a parser while derivations are drawn: one for each context, growing with the derivations.
 
+use std::sync::Arc;
+
 use super::configuration::Configurations;
 use super::distribution::KeptHierarchy;
 use super::gold::Token;
@@ -129,10 +131,11 @@ impl Hierarchies {
     }
 
     /// What was learned.
-    pub fn kept(&self, plan: &Plan, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
+    pub fn kept(&self, plan: &Plan, lexicon: &Lexicon) -> Vec<Arc<KeptHierarchy>> {
         let contexts = self.contexts.all.iter().zip(&self.parts);
         let keep = |((part, _), growing): (&(Part, _), &Growing)| {
-            KeptHierarchy::of(&growing.to_tree(), growing.parameters(), lexicon.outcomes(*part, plan.model.system))
+            let outcomes = lexicon.outcomes(*part, plan.model.system);
+            Arc::new(KeptHierarchy::of(&growing.to_tree(), growing.parameters(), outcomes))
         };
         contexts.map(keep).collect()
     }

@@ -27,11 +27,13 @@
 //! - `paragraphs`: paragraphs that go over several lines
 //! - `text`: raw text, as sentences of numbers, dealt to shards
 //! - `parses`: a pass of parsing, and its trees
+//! - `learning`: what is learned from them, context by context
 //! - `gibbs`: tags and trees that are drawn
 //! - `ngram`: the n-gram model to compare with
 
 pub mod gibbs;
 pub mod job;
+mod learning;
 pub mod ngram;
 pub mod paragraphs;
 pub mod parses;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::job::Plan;
 use super::text::{Size, Text};
 use crate::cluster::sweep::Round;
+use crate::job::session::{forget_peak_memory, peak_memory_mib};
 use crate::lm::report::Evaluated;
 use crate::parser::evaluate::Evaluation;
 use crate::parser::model::ParserModel;
@@ -53,6 +54,8 @@ pub struct Figures {
     pub workers: usize,
     /// MiB that each worker's process has had at most, by worker.
     pub memory: Vec<f64>,
+    /// MiB that the first worker's process has had at most, by stage.
+    stage_memory: Vec<(String, f64)>,
 }
 
 impl Figures {
@@ -93,10 +96,23 @@ impl Figures {
         self.parsing_seconds += seconds;
     }
 
-    /// Adds a round of learning from trees of raw text.
-    pub fn add_learning(&mut self, round: &Round) {
-        self.sweeps += round.sweeps;
-        self.tokens += round.tokens;
+    /// Notes the most memory that this process has had in a stage that has ended.
+    pub fn add_memory(&mut self, stage: &str) {
+        self.stage_memory.push((stage.to_string(), peak_memory_mib()));
+        forget_peak_memory();
+    }
+
+    /// The most of these.
+    pub fn most_by_stage(&self) -> f64 {
+        self.stage_memory.iter().map(|(_, most)| *most).fold(0.0, f64::max)
+    }
+
+    /// Adds a round of learning from trees of raw text in one context; sweeps and tokens are those of one that is counted.
+    pub fn add_learning(&mut self, round: &Round, is_counted: bool) {
+        if is_counted {
+            self.sweeps += round.sweeps;
+            self.tokens += round.tokens;
+        }
         self.sweep_seconds += round.sweep_seconds;
         self.sync_seconds += round.sync_seconds;
         self.sync_bytes += round.sync_bytes;
@@ -133,7 +149,7 @@ impl Figures {
 
     /// The most memory of a process, in MiB.
     fn most_memory(&self) -> f64 {
-        self.memory.iter().copied().fold(0.0, f64::max)
+        self.memory.iter().copied().fold(self.most_by_stage(), f64::max)
     }
 
     fn predicted(&self) -> Option<&Sum> {
@@ -183,6 +199,8 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
         "drawn_sync_bytes_per_sweep": figures.drawing.sync_bytes as f64 / figures.drawing.sweeps.max(1) as f64,
         "peak_memory_mib": figures.most_memory(), "peak_memory_mib_by_worker": figures.memory,
     });
+    let by_stage = figures.stage_memory.iter().map(|(stage, most)| json!({"stage": stage, "mib": most.round()}));
+    summary["peak_memory_mib_by_stage"] = by_stage.collect();
     summary["stages"] = figures.stages.iter().map(stage_json).collect();
     format!("{summary:#}\n")
 }
@@ -267,6 +285,9 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
         ("shards", plan.shards().to_string()),
     ] {
         table.push(vec![name.to_string(), value]);
+    }
+    for (stage, most) in &figures.stage_memory {
+        table.push(vec![format!("most memory of the first process: {stage}"), format!("{most:.0} MiB")]);
     }
     paragraph("These depend on the machine and its load; nothing else in this report does.") + &table.to_html()
 }
