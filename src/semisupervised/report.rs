@@ -41,6 +41,7 @@ pub struct Figures {
     stages: Vec<Stage>,
     pub ngram: Option<Evaluated>,
     parsing_seconds: f64,
+    processor_seconds: f64,
     /// Of learning from trees of raw text.
     sweeps: u64,
     tokens: u64,
@@ -92,8 +93,10 @@ impl Figures {
         self.stages.push(Stage { name, scores, predicted });
     }
 
-    pub fn add_parsing(&mut self, seconds: f64) {
+    /// Adds a pass: seconds by the clock, and of all workers on processors.
+    pub fn add_parsing(&mut self, seconds: f64, processor_seconds: f64) {
         self.parsing_seconds += seconds;
+        self.processor_seconds += processor_seconds;
     }
 
     /// Notes the most memory that this process has had in a stage that has ended.
@@ -139,6 +142,12 @@ impl Figures {
     fn sentences_per_second(&self, plan: &Plan) -> Option<f64> {
         let parsed = self.sizes[0].sentences * plan.raw.settings.passes;
         (self.parsing_seconds > 0.0).then(|| parsed as f64 / self.parsing_seconds)
+    }
+
+    /// Sentences parsed in a second on one processor; none where the system does not say.
+    fn sentences_per_processor_second(&self, plan: &Plan) -> Option<f64> {
+        let parsed = self.sizes[0].sentences * plan.raw.settings.passes;
+        (self.processor_seconds > 0.0).then(|| parsed as f64 / self.processor_seconds)
     }
 
     /// Raw sentences whose tags and trees are drawn a second, by each worker.
@@ -195,6 +204,7 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
         "sync_bytes_per_sweep": figures.per_sweep(figures.sync_bytes as f64),
         "workers": figures.workers,
         "sentences_per_second_per_worker": figures.sentences_per_second(plan).map(|rate| rate / figures.workers.max(1) as f64),
+        "sentences_per_processor_second": figures.sentences_per_processor_second(plan),
         "drawn_sentences_per_second_per_worker": figures.drawn_per_second(),
         "drawn_sync_bytes_per_sweep": figures.drawing.sync_bytes as f64 / figures.drawing.sweeps.max(1) as f64,
         "peak_memory_mib": figures.most_memory(), "peak_memory_mib_by_worker": figures.memory,
@@ -276,6 +286,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
     for (name, value) in [
         ("workers", figures.workers.to_string()),
         ("raw sentences parsed a second, by each worker", show(parsed)),
+        ("the same in a second on a processor", show(figures.sentences_per_processor_second(plan))),
         ("raw sentences drawn a second, by each worker", show(figures.drawn_per_second())),
         ("seconds per sweep over the words", format!("{:.3}", figures.per_sweep(figures.sweep_seconds))),
         ("seconds of synchronisation per sweep", format!("{:.3}", figures.per_sweep(figures.sync_seconds))),

@@ -141,6 +141,7 @@ pub(super) struct Stages<'a> {
     models: AllGather<ByteBuf>,
     /// For what only some need to know.
     pub(super) letters: Route,
+    seconds: AllGather<f64>,
 }
 
 /// What one worker does.
@@ -157,17 +158,14 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     }
     let is_single_rooted = treebank.is_single_rooted();
     let models = AllGather::new(worker, "Models");
+    let seconds = AllGather::<f64>::new(worker, "Seconds");
     let mut memory = AllGather::<f64>::new(worker, "Memory");
     let letters = Route::new(worker);
     let mut stages =
-        Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models, letters };
+        Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models, letters, seconds };
     stages.end_stage(worker, "text");
     let mut kept: Vec<Kept> = vec![];
     let mut end = stages.supervise(worker, &lexicon, &mut kept)?;
-    // Before there is a large parser: the two are never in memory together.
-    if end == End::Done && plan.ngram.order > 0 {
-        end = stages.compare(worker, &text)?;
-    }
     for pass in 1..=plan.raw.settings.passes {
         if end == End::Done {
             end = stages.pass(worker, pass, &text, &mut kept)?;
@@ -220,6 +218,10 @@ impl Stages<'_> {
         let model = self.share(worker, kept.last())?;
         let (mut end, trees) = self.parse(worker, pass, text, &model)?;
         drop(model);
+        // Before there is a large parser: the two are never in memory together.
+        if end == End::Done && pass == 1 && self.plan.ngram.order > 0 {
+            end = self.compare(worker, text)?;
+        }
         if end == End::Done {
             let learned;
             (end, learned) = self.learn(worker, pass, text, &trees)?;
@@ -273,6 +275,7 @@ impl Stages<'_> {
             rounds: raw.rounds,
             text: &text.training,
             trees: BTreeMap::new(),
+            seconds: 0.0,
         };
         let mut seconds = 0.0;
         let (parsing, end) = train(worker, parsing, &self.plan.parsing(), &control, |_, round| {
@@ -280,7 +283,8 @@ impl Stages<'_> {
             seconds += round.sweep_seconds;
         })?;
         self.before += raw.rounds;
-        self.figures.add_parsing(seconds);
+        let processor = self.seconds.exchange(worker, vec![(worker.index() as u64, parsing.seconds)]);
+        self.figures.add_parsing(seconds, processor.iter().map(|(_, seconds)| seconds).sum());
         self.end_stage(worker, &stage);
         let mut trees = parsing.trees;
         // Who writes the model needs the trees of all; those of others are in their checkpoints.
