@@ -96,9 +96,21 @@ impl Stages<'_> {
         })?;
         self.before += plan.schedule.sweeps;
         let learned = is_leader.then(|| trainer.hierarchies(&text.lexicon));
-        self.end_stage(worker, &stage);
+        self.end_stage(worker, &format!("learning, pass {pass}: {}", name_of(&plan.contexts, context)));
         Ok((end, learned))
     }
+}
+
+/// A context for people: its distribution, and which of its contexts it is.
+fn name_of(contexts: &Contexts, context: usize) -> String {
+    let (part, _) = &contexts.all[context];
+    let place = contexts.all[..=context].iter().filter(|(other, _)| other == part).count();
+    let part = match part {
+        Part::Transition => "transitions",
+        Part::Tag => "tags",
+        Part::Word => "words",
+    };
+    format!("{part}, context {place}")
 }
 
 /// The tokens in their order, without the contexts that one token of all workers alone has.

@@ -274,8 +274,10 @@ fn page(title: &str, plan: &Plan, figures: &Figures) -> String {
                    unknown words are predicted as their classes.";
     let table = perplexity_table(plan, figures).to_html();
     page.section("perplexity", "Perplexity", &(cards(&top) + &table + &paragraph(footing) + &paragraph(&counted)));
-    page.section("scores", "Accuracy after each stage", &score_table(figures).to_html());
-    page.section("speed", "Speed", &speed(plan, figures));
+    if figures.stages.iter().any(|stage| !stage.scores.is_empty()) {
+        page.section("scores", "Accuracy after each stage", &score_table(figures).to_html());
+    }
+    page.section("speed", "Speed and memory", &(speed(plan, figures) + &memory(figures)));
     page.to_html()
 }
 
@@ -297,8 +299,13 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
     ] {
         table.push(vec![name.to_string(), value]);
     }
-    for (stage, most) in &figures.stage_memory {
-        table.push(vec![format!("most memory of the first process: {stage}"), format!("{most:.0} MiB")]);
-    }
     paragraph("These depend on the machine and its load; nothing else in this report does.") + &table.to_html()
+}
+
+fn memory(figures: &Figures) -> String {
+    let mut table = Table::new([("most memory of the first process", Align::Text), ("MiB", Align::Number)]);
+    for (stage, most) in &figures.stage_memory {
+        table.push(vec![stage.clone(), format!("{most:.0}")]);
+    }
+    table.to_html()
 }

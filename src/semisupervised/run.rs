@@ -285,7 +285,7 @@ impl Stages<'_> {
         self.before += raw.rounds;
         let processor = self.seconds.exchange(worker, vec![(worker.index() as u64, parsing.seconds)]);
         self.figures.add_parsing(seconds, processor.iter().map(|(_, seconds)| seconds).sum());
-        self.end_stage(worker, &stage);
+        self.end_stage(worker, &format!("parsing, pass {pass}"));
         let mut trees = parsing.trees;
         // Who writes the model needs the trees of all; those of others are in their checkpoints.
         if worker.index() == 0 && end == End::Done {
@@ -323,7 +323,7 @@ impl Stages<'_> {
         self.before += plan.schedule.sweeps;
         let learned = (index == 0).then(|| gibbs.hierarchies());
         drop(gibbs);
-        self.end_stage(worker, "gibbs");
+        self.end_stage(worker, "particle Gibbs");
         Ok((end, learned))
     }
 
@@ -343,7 +343,7 @@ impl Stages<'_> {
             say!("sawmill: {}-gram HPYLM: perplexity of raw text {perplexity:.2}", self.plan.ngram.order);
         }
         self.figures.ngram = evaluated;
-        self.end_stage(worker, "ngram");
+        self.end_stage(worker, "n-gram model");
         Ok(end)
     }
 }
