@@ -7,7 +7,7 @@
 //! it is used. Nothing in a checkpoint depends on the number of workers.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -73,16 +73,14 @@ impl Checkpoints {
     pub fn write_part<T: Serialize>(&self, sweep: u64, name: &str, value: &T) -> io::Result<Part> {
         let folder = self.sweep_folder(sweep);
         fs::create_dir_all(&folder)?;
-        let body = encode(value)?;
-        let checksum = xxh3_64(&body);
-        let mut bytes = Vec::with_capacity(HEADER + body.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&FORMAT.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&self.fingerprint);
-        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&checksum.to_le_bytes());
-        bytes.extend_from_slice(&body);
+        let mut bytes = encode_behind(vec![0; HEADER], value)?;
+        let body = &bytes[HEADER..];
+        let (length, checksum) = (body.len() as u64, xxh3_64(body));
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[16..48].copy_from_slice(&self.fingerprint);
+        bytes[48..56].copy_from_slice(&length.to_le_bytes());
+        bytes[56..HEADER].copy_from_slice(&checksum.to_le_bytes());
         write_durably(&folder.join(name), &bytes)?;
         Ok(Part { name: name.to_string(), bytes: bytes.len() as u64, xxh3: format!("{checksum:016x}") })
     }
@@ -194,14 +192,30 @@ impl Checkpoints {
 
 /// Serialised and packed: the one place that knows bincode.
 pub fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
-    zstd::bulk::compress(&bincode::serialize(value).map_err(io::Error::other)?, 1)
+    encode_behind(vec![], value)
+}
+
+/// The same behind what is in `bytes` already. What is serialised is packed as it comes: a large value does not stand there
+/// a second time.
+pub fn encode_behind<T: Serialize>(bytes: Vec<u8>, value: &T) -> io::Result<Vec<u8>> {
+    let packer = zstd::stream::write::Encoder::new(bytes, 1)?;
+    let mut packer = BufWriter::with_capacity(BUFFER, packer);
+    bincode::serialize_into(&mut packer, value).map_err(io::Error::other)?;
+    packer.into_inner().map_err(|e| e.into_error())?.finish()
 }
 
 /// The reverse of [`encode`], for bytes whose checksum was right.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
-    let raw = zstd::stream::decode_all(body)?;
-    bincode::deserialize(&raw).map_err(io::Error::other)
+    let mut raw = BufReader::with_capacity(BUFFER, zstd::stream::read::Decoder::with_buffer(body)?);
+    let value = bincode::deserialize_from(&mut raw).map_err(io::Error::other)?;
+    match raw.fill_buf()?.is_empty() {
+        true => Ok(value),
+        false => Err(io::Error::other("there is more than was expected")),
+    }
 }
+
+/// Bytes that are serialised or read at once.
+const BUFFER: usize = 1 << 16;
 
 fn bad(path: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{}: {reason}", path.display()))

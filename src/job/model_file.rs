@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::cluster::checkpoint::{decode, encode};
+use crate::cluster::checkpoint::{decode, encode_behind};
 use crate::corpus::open::first_bytes;
 use crate::error::{Error, Result};
 
@@ -21,15 +21,13 @@ const HEADER: usize = 8 + 4 + 16 + 8;
 
 /// The bytes of a model file.
 pub fn to_bytes<T: Serialize>(kind: &str, model: &T) -> Result<Vec<u8>> {
-    let body = encode(model).map_err(|e| Error::Usage(format!("the model cannot be serialised: {e}")))?;
-    let mut bytes = Vec::with_capacity(HEADER + body.len());
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    let mut name = [0; 16];
-    name[..kind.len()].copy_from_slice(kind.as_bytes());
-    bytes.extend_from_slice(&name);
-    bytes.extend_from_slice(&xxh3_64(&body).to_le_bytes());
-    bytes.extend_from_slice(&body);
+    let bytes = encode_behind(vec![0; HEADER], model);
+    let mut bytes = bytes.map_err(|e| Error::Usage(format!("the model cannot be serialised: {e}")))?;
+    let checksum = xxh3_64(&bytes[HEADER..]);
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    bytes[12..12 + kind.len()].copy_from_slice(kind.as_bytes());
+    bytes[28..HEADER].copy_from_slice(&checksum.to_le_bytes());
     Ok(bytes)
 }
 

@@ -209,6 +209,12 @@ pub fn peak_memory_mib() -> f64 {
     kib.unwrap_or(0.0) / 1024.0
 }
 
+/// Seconds that this thread has been on a processor, whatever else ran on the machine; 0 where the system does not say.
+pub fn thread_seconds() -> f64 {
+    let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    status.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+}
+
 /// Begins to look for the most memory anew, where the system (Linux) lets a process do so.
 pub fn forget_peak_memory() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");

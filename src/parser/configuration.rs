@@ -78,6 +78,7 @@ impl Configurations {
         self.items.clear();
     }
 
+    #[inline]
     pub fn item(&self, at: u32) -> &Item {
         &self.items[at as usize]
     }
@@ -105,6 +106,7 @@ impl Configurations {
         self.items.get(at as usize)
     }
 
+    #[inline]
     pub(super) fn push(&mut self, item: Item) -> u32 {
         self.items.push(item);
         self.items.len() as u32 - 1

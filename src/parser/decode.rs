@@ -12,7 +12,7 @@
 //! In every configuration something can be done, so every list of words gets a tree.
 
 use super::action::{Action, Kinds, MOST_KINDS};
-use super::configuration::{Configurations, NOTHING, Upcoming};
+use super::configuration::{Configurations, NOTHING};
 use super::job::Search;
 use super::model::{ParserModel, Scratch};
 use super::weight::Weight;
@@ -295,17 +295,15 @@ impl<'m> Decoder<'m> {
     fn generate(&mut self, next: Next, derivation: Derivation, action: Action, p: f64) {
         let lexicon = &self.model.kept.lexicon;
         let Derivation { top, weight, particles } = derivation;
-        let tagger = self.model.tagger(&self.arena, top, action);
+        let (model, scratch) = (self.model, &mut self.scratch);
+        let left = model.look(&self.arena, top, action, scratch);
         let Some(word) = next.word else {
             let root = lexicon.root();
-            let weight = weight.times(p).times(tagger.probability(root));
+            let weight = weight.times(p).times(model.tag_there(root, left, scratch));
             let top = self.arena.generate(top, action, next.place, root, lexicon.words());
             return self.shifted.push(Derivation { top, weight, particles });
         };
-        let joint = |tag: u32| {
-            let upcoming = Upcoming { tag, action: action.value() };
-            tagger.probability(tag) * self.model.word(&self.arena, top, upcoming, word.form)
-        };
+        let mut joint = |tag: u32| model.tag_there(tag, left, scratch) * model.word_there(tag, word.form, scratch);
         let mut tried = [(0u32, 0.0f64); TAGS];
         let mut sum = 0.0;
         match word.tag {

@@ -2,11 +2,15 @@
 //! is known.
 //!
 //! p(x | h) = seats + share * p(x | h'), where seats = (c - a t) / (C + b) is 0 for an outcome that the restaurant does not
-//! serve, and share = (b + a T) / (C + b). Written are the counts; the weights are made on reading.
+//! serve, and share = (b + a T) / (C + b). Written are the counts; what restaurants weigh is made on reading: 16 bytes a
+//! restaurant and 12 a dish are all that a hierarchy takes beside its tree.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::restaurant::kept::KeptTree;
+use crate::restaurant::lone::{Tail, Tails};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
 use crate::restaurant::tree::Tree;
@@ -21,6 +25,8 @@ pub struct KeptHierarchy {
     pub parameters: Parameters,
     /// Number of outcomes; all are equal below the root.
     outcomes: u32,
+    /// Contexts that one token alone has, where they have no restaurants.
+    tails: Tails,
 }
 
 impl KeptHierarchy {
@@ -35,7 +41,19 @@ impl KeptHierarchy {
                 tables.push(tree.dishes[dish as usize].tables);
             }
         });
-        KeptHierarchy { tree: kept, customers, tables, parameters: parameters.clone(), outcomes }
+        KeptHierarchy {
+            tree: kept,
+            customers,
+            tables,
+            parameters: parameters.clone(),
+            outcomes,
+            tails: Tails::default(),
+        }
+    }
+
+    /// The same with tails, of a tree in which every restaurant has customers.
+    pub fn with_tails(self, tails: Tails) -> KeptHierarchy {
+        KeptHierarchy { tails, ..self }
     }
 
     /// Whether the numbers can be those of a model with contexts of so many elements; a file may be damaged.
@@ -48,9 +66,10 @@ impl KeptHierarchy {
             && [discounts.len(), strengths.len()] == [depth + 1, depth + 1]
             && (is_empty || self.tree.is_sound(depth + 1, outcomes, elements))
             && [self.tree.all_dishes(), self.tables.len()] == [dishes, dishes]
+            && self.tails.is_sound(self.tree.level_starts(), depth, outcomes)
     }
 
-    /// By depth: restaurants, customers and tables.
+    /// By depth: restaurants, customers and tables; those of single tokens are among them.
     pub fn sizes(&self) -> Vec<[u64; 3]> {
         let sum = |list: &[u32]| list.iter().map(|&n| u64::from(n)).sum::<u64>();
         let size = |depth: usize| {
@@ -63,7 +82,11 @@ impl KeptHierarchy {
             }
             size
         };
-        (0..self.parameters.discounts.len()).map(size).collect()
+        let mut sizes: Vec<[u64; 3]> = (0..self.parameters.discounts.len()).map(size).collect();
+        for (depth, tails) in self.tails.counts().enumerate() {
+            sizes.iter_mut().skip(depth + 1).flatten().for_each(|count| *count += tails);
+        }
+        sizes
     }
 }
 
@@ -72,79 +95,87 @@ impl KeptHierarchy {
 pub struct Path {
     restaurants: [u32; DEEPEST + 1],
     length: usize,
+    /// Where the context goes on as that of a single token.
+    tail: Option<Tail>,
 }
 
 impl Path {
     /// No restaurant.
-    pub const EMPTY: Path = Path { restaurants: [0; DEEPEST + 1], length: 0 };
+    pub const EMPTY: Path = Path { restaurants: [0; DEEPEST + 1], length: 0, tail: None };
 
     /// The restaurant of the longest context; none where there are no restaurants.
     #[inline]
     pub fn deepest(&self) -> Option<usize> {
         Some(self.restaurants[self.length.checked_sub(1)?] as usize)
     }
+
+    /// A number that two paths of a hierarchy have in common only where they predict the same.
+    #[inline]
+    pub fn key(&self) -> u64 {
+        match (self.tail, self.deepest()) {
+            (Some(tail), _) => 1 << 63 | u64::from(tail.number) << 8 | u64::from(tail.length),
+            (None, Some(restaurant)) => restaurant as u64,
+            (None, None) => u64::MAX,
+        }
+    }
 }
 
 /// A hierarchy to be asked.
 pub struct Distribution {
-    tree: KeptTree,
+    kept: Arc<KeptHierarchy>,
     base: f64,
-    outcomes: u32,
-    /// By restaurant.
-    shares: Vec<f64>,
-    /// By dish.
-    seats: Vec<f64>,
-    /// By dish: how many customers it has.
-    customers: Vec<u32>,
+    /// By restaurant: the share of its parent, and 1 / (C + b).
+    shares: Vec<[f64; 2]>,
+    /// By depth: share and seat of the only customer of a restaurant.
+    lone: Vec<[f64; 2]>,
 }
 
 impl Distribution {
-    pub fn new(kept: &KeptHierarchy) -> Distribution {
-        let mut distribution = Distribution {
-            tree: kept.tree.clone(),
-            base: 1.0 / f64::from(kept.outcomes),
-            outcomes: kept.outcomes,
-            shares: vec![],
-            seats: vec![],
-            customers: kept.customers.clone(),
-        };
-        let depths = if kept.tree.restaurants() == 0 { 0 } else { kept.parameters.discounts.len() };
-        for depth in 0..depths {
-            let (a, b) = (kept.parameters.discounts[depth], kept.parameters.strengths[depth]);
+    pub fn new(kept: Arc<KeptHierarchy>) -> Distribution {
+        let mut shares = Vec::with_capacity(kept.tree.restaurants());
+        let parameters = || kept.parameters.discounts.iter().zip(&kept.parameters.strengths);
+        for (depth, (a, b)) in parameters().enumerate().filter(|_| kept.tree.restaurants() > 0) {
             for restaurant in kept.tree.level(depth) {
                 let dishes = kept.tree.dishes(restaurant);
                 let customers: u64 = kept.customers[dishes.clone()].iter().map(|&c| u64::from(c)).sum();
-                let tables: u64 = kept.tables[dishes.clone()].iter().map(|&t| u64::from(t)).sum();
+                let tables: u64 = kept.tables[dishes].iter().map(|&t| u64::from(t)).sum();
                 let whole = customers as f64 + b;
-                distribution.shares.push((b + a * tables as f64) / whole);
-                for dish in dishes {
-                    let (c, t) = (f64::from(kept.customers[dish]), f64::from(kept.tables[dish]));
-                    distribution.seats.push((c - a * t) / whole);
-                }
+                shares.push([(b + a * tables as f64) / whole, 1.0 / whole]);
             }
         }
-        distribution
+        let lone = parameters().map(|(a, b)| [(b + a) / (1.0 + b), (1.0 - a) * (1.0 / (1.0 + b))]).collect();
+        Distribution { base: 1.0 / f64::from(kept.outcomes), shares, lone, kept }
     }
 
     pub fn tree(&self) -> &KeptTree {
-        &self.tree
+        &self.kept.tree
     }
 
-    pub fn outcomes(&self) -> u32 {
-        self.outcomes
+    /// Number of outcomes.
+    pub fn outcomes(&self) -> usize {
+        self.kept.outcomes as usize
     }
 
     pub fn customers(&self, dish: usize) -> u32 {
-        self.customers[dish]
+        self.kept.customers[dish]
+    }
+
+    /// Whether all contexts have restaurants.
+    pub fn has_all_contexts(&self) -> bool {
+        self.kept.tails.is_empty()
     }
 
     /// The restaurants of a context.
     #[inline]
     pub fn path(&self, values: &[u32]) -> Path {
-        let mut path = Path { length: usize::from(self.tree.restaurants() > 0), ..Path::EMPTY };
+        let tree = &self.kept.tree;
+        let mut path = Path { length: usize::from(tree.restaurants() > 0), ..Path::EMPTY };
         let mut at = 0;
-        for &value in values.iter().take_while(|_| self.tree.restaurants() > 0) {
-            let Some(child) = self.tree.find_child(at, value) else { break };
+        for (depth, &value) in values.iter().enumerate().take_while(|_| tree.restaurants() > 0) {
+            let Some(child) = tree.find_child(at, value) else {
+                path.tail = self.kept.tails.follow(at, depth, &values[depth..]);
+                break;
+            };
             at = child;
             path.restaurants[path.length] = at as u32;
             path.length += 1;
@@ -152,39 +183,73 @@ impl Distribution {
         path
     }
 
+    /// (c - a t) / (C + b) of a dish of a restaurant.
+    #[inline]
+    fn seats(&self, depth: usize, restaurant: usize, dish: usize) -> f64 {
+        let (c, t) = (f64::from(self.kept.customers[dish]), f64::from(self.kept.tables[dish]));
+        (c - self.kept.parameters.discounts[depth] * t) * self.shares[restaurant][1]
+    }
+
+    /// Share and seat of the restaurants of a path's tail.
+    fn lone(&self, path: &Path) -> impl Iterator<Item = (u32, &[f64; 2])> {
+        let outcome_and_length = path.tail.map_or((0, 0), |tail| (tail.outcome, usize::from(tail.length)));
+        let (outcome, length) = outcome_and_length;
+        self.lone[path.length..path.length + length].iter().map(move |lone| (outcome, lone))
+    }
+
     /// p(outcome | context).
     #[inline]
     pub fn probability(&self, path: &Path, outcome: u32) -> f64 {
         let mut p = self.base;
-        for &restaurant in &path.restaurants[..path.length] {
-            let seats = self.tree.find_dish(restaurant as usize, outcome).map_or(0.0, |dish| self.seats[dish]);
-            p = seats + self.shares[restaurant as usize] * p;
+        let mut is_served = true; // what a restaurant does not serve, none below it does
+        for (depth, &restaurant) in path.restaurants[..path.length].iter().enumerate() {
+            let restaurant = restaurant as usize;
+            let dish = if is_served { self.kept.tree.find_dish(restaurant, outcome) } else { None };
+            is_served = dish.is_some();
+            let seats = dish.map_or(0.0, |dish| self.seats(depth, restaurant, dish));
+            p = seats + self.shares[restaurant][0] * p;
+        }
+        if path.tail.is_some() {
+            for (only, [share, seat]) in self.lone(path) {
+                p = if only == outcome { *seat } else { 0.0 } + share * p;
+            }
         }
         p
     }
 
     /// p of every outcome, given the context.
     pub fn fill(&self, path: &Path, probabilities: &mut Vec<f64>) {
-        probabilities.clear();
-        probabilities.resize(self.outcomes as usize, self.base);
-        path.restaurants[..path.length].iter().for_each(|&restaurant| self.descend(restaurant as usize, probabilities));
+        probabilities.resize(self.kept.outcomes as usize, 0.0);
+        self.fill_slice(path, probabilities);
+    }
+
+    /// The same; there is a place for each.
+    pub fn fill_slice(&self, path: &Path, probabilities: &mut [f64]) {
+        probabilities.fill(self.base);
+        for (depth, &restaurant) in path.restaurants[..path.length].iter().enumerate() {
+            self.descend(depth, restaurant as usize, probabilities);
+        }
+        for (only, [share, seat]) in self.lone(path) {
+            probabilities.iter_mut().for_each(|p| *p *= share);
+            probabilities[only as usize] += seat;
+        }
     }
 
     /// Turns p of every outcome at a restaurant's parent into those at the restaurant.
-    fn descend(&self, restaurant: usize, probabilities: &mut [f64]) {
-        let share = self.shares[restaurant];
+    fn descend(&self, depth: usize, restaurant: usize, probabilities: &mut [f64]) {
+        let share = self.shares[restaurant][0];
         probabilities.iter_mut().for_each(|p| *p *= share);
-        for dish in self.tree.dishes(restaurant) {
-            probabilities[self.tree.outcome(dish) as usize] += self.seats[dish];
+        for dish in self.kept.tree.dishes(restaurant) {
+            probabilities[self.kept.tree.outcome(dish) as usize] += self.seats(depth, restaurant, dish);
         }
     }
 
     /// Shows each restaurant with p of every outcome there.
     pub fn each_restaurant(&self, mut show: impl FnMut(usize, &[f64])) {
-        if self.tree.restaurants() == 0 {
+        if self.kept.tree.restaurants() == 0 {
             return;
         }
-        let mut levels = vec![vec![self.base; self.outcomes as usize]];
+        let mut levels = vec![vec![self.base; self.kept.outcomes as usize]];
         let mut open = vec![(0usize, 0usize)];
         while let Some((restaurant, depth)) = open.pop() {
             if levels.len() <= depth + 1 {
@@ -192,9 +257,116 @@ impl Distribution {
             }
             let (above, below) = levels.split_at_mut(depth + 1);
             below[0].clone_from(&above[depth]);
-            self.descend(restaurant, &mut below[0]);
+            self.descend(depth, restaurant, &mut below[0]);
             show(restaurant, &below[0]);
-            open.extend(self.tree.children(restaurant).map(|child| (child, depth + 1)));
+            open.extend(self.kept.tree.children(restaurant).map(|child| (child, depth + 1)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cluster::rng::{Purpose, generator};
+    use crate::restaurant::franchise::Franchise;
+    use crate::restaurant::tree::{Paths, Sorted};
+
+    const DEPTH: usize = 4;
+    const OUTCOMES: u32 = 3;
+
+    /// Contexts of [`DEPTH`] elements, each with an outcome behind.
+    struct Lists(Vec<[u32; DEPTH + 1]>);
+
+    impl Paths for Lists {
+        fn count(&self) -> usize {
+            self.0.len()
+        }
+        fn symbols(&self) -> usize {
+            1000
+        }
+        fn depth(&self) -> usize {
+            DEPTH
+        }
+        fn outcome(&self, token: usize) -> u32 {
+            self.0[token][DEPTH]
+        }
+        fn element(&self, token: usize, depth: usize) -> Option<u32> {
+            (depth < DEPTH).then(|| self.0[token][depth])
+        }
+    }
+
+    fn train(lists: &Lists, is_cut: bool) -> Distribution {
+        let mut sorted = Sorted::new(lists);
+        if is_cut {
+            sorted.cut_lone();
+        }
+        let planted = Tree::plant_sorted(lists, sorted);
+        let tails = if is_cut { Tails::new(lists, &planted) } else { Tails::default() };
+        let shards = BTreeMap::from([(0, 0..lists.0.len())]);
+        let base = 1.0 / f64::from(OUTCOMES);
+        let mut franchise = Franchise::new(planted, &shards, Parameters::new(DEPTH, 0.6, 0.8), base, true);
+        let mut rng = generator(3, Purpose::Sweep, 0, 0);
+        franchise.seat(0, &mut rng);
+        (0..3).for_each(|_| franchise.sweep(0, &mut rng));
+        let (tree, parameters) = franchise.into_tree();
+        let kept = KeptHierarchy::of(&tree, &parameters, OUTCOMES).with_tails(tails);
+        assert!(kept.is_sound(DEPTH, OUTCOMES, 1000));
+        Distribution::new(Arc::new(kept))
+    }
+
+    /// Contexts of few values, so that some are shared, and some of many, in one, two and three bytes.
+    fn contexts() -> impl Strategy<Value = Vec<[u32; DEPTH + 1]>> {
+        let token = (0..2u32, 0..3u32, prop_oneof![0..2u32, 300..302u32], 0..4u32, 0..OUTCOMES);
+        prop::collection::vec(token.prop_map(|(a, b, c, d, outcome)| [a, b, c, d, outcome]), 1..30)
+    }
+
+    proptest! {
+        /// Whether contexts of single tokens have restaurants or not, every draw and every probability is the same.
+        #[test]
+        fn lone_contexts_need_no_restaurants(tokens in contexts(), asked in contexts()) {
+            let lists = Lists(tokens);
+            let (whole, cut) = (train(&lists, false), train(&lists, true));
+            prop_assert_eq!(whole.kept.sizes(), cut.kept.sizes());
+            prop_assert!(cut.tree().restaurants() <= whole.tree().restaurants());
+            for question in lists.0.iter().chain(&asked) {
+                let (context, outcome) = (&question[..DEPTH], question[DEPTH]);
+                let paths = [&whole, &cut].map(|distribution| distribution.path(context));
+                prop_assert_eq!(whole.probability(&paths[0], outcome), cut.probability(&paths[1], outcome));
+                let mut all = [vec![], vec![]];
+                whole.fill(&paths[0], &mut all[0]);
+                cut.fill(&paths[1], &mut all[1]);
+                prop_assert_eq!(&all[0], &all[1]);
+                prop_assert!((all[1].iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn most_contexts_of_a_sparse_corpus_are_tails() {
+        let tokens = (0..200).map(|token| [token % 2, token % 5, token * 7 % 199, token % 3, token % OUTCOMES]);
+        let lists = Lists(tokens.collect());
+        let (whole, cut) = (train(&lists, false), train(&lists, true));
+        assert!(cut.tree().restaurants() * 10 < whole.tree().restaurants(), "{}", cut.tree().restaurants());
+        let path = cut.path(&lists.0[11][..DEPTH]);
+        let tail = path.tail.expect("a context of its own");
+        assert_eq!((tail.length, tail.outcome), (2, lists.0[11][DEPTH]));
+        let other = cut.path(&[1, 1, lists.0[11][2], 9]);
+        assert_eq!(other.tail.map(|tail| tail.length), Some(1), "{other:?}");
+        assert_ne!(path.key(), other.key());
+    }
+
+    #[test]
+    fn damaged_tails_are_refused() {
+        let lists = Lists((0..50).map(|token| [0, 1, token, token, token % OUTCOMES]).collect());
+        let kept = train(&lists, true).kept;
+        let levels = kept.tree.level_starts();
+        assert!(kept.tails.is_sound(levels, DEPTH, OUTCOMES));
+        assert!(!kept.tails.is_sound(levels, DEPTH, 1), "outcomes that there are not");
+        assert!(!kept.tails.is_sound(levels, DEPTH - 1, OUTCOMES), "another depth");
+        assert!(!kept.tails.is_sound(&[0, 1, 2, 2, 2, 2], DEPTH, OUTCOMES), "other restaurants");
     }
 }

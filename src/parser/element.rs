@@ -121,6 +121,11 @@ impl Element {
         Ok(Element { start, relations, attribute })
     }
 
+    /// Whether it is the tag of the word that is being generated.
+    pub fn is_next_tag(&self) -> bool {
+        self.start == Start::Next && self.attribute == Attribute::Tag
+    }
+
     /// Reads a context.
     pub fn parse_all(texts: &[String]) -> Result<Vec<Element>, String> {
         let elements: Vec<Element> = texts.iter().map(|text| Element::parse(text)).collect::<Result<_, _>>()?;

@@ -1,6 +1,8 @@
 //! The hierarchies of a parser while derivations are drawn: one for each context, growing with the derivations.
 
-use super::configuration::Configurations;
+use std::sync::Arc;
+
+use super::configuration::{Configurations, Upcoming};
 use super::distribution::KeptHierarchy;
 use super::gold::Token;
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan};
@@ -8,7 +10,7 @@ use super::lexicon::Lexicon;
 use super::trainer::add_up;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::Post;
-use crate::restaurant::growing::Growing;
+use crate::restaurant::growing::{Chain, Growing};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
 
@@ -25,6 +27,20 @@ pub struct Hierarchies {
 pub struct Customer {
     part: Part,
     leaves: [u32; MOST_CONTEXTS],
+}
+
+/// p of outcomes in a configuration.
+pub struct Predictor<'h> {
+    parts: &'h [Growing],
+    chains: [Option<Chain>; MOST_CONTEXTS],
+}
+
+impl Predictor<'_> {
+    /// The mean over the contexts.
+    pub fn probability(&self, outcome: u32) -> f64 {
+        let all = self.parts.iter().zip(self.chains.iter().flatten());
+        all.map(|(part, chain)| part.predict(chain, outcome)).sum::<f64>() / self.parts.len() as f64
+    }
 }
 
 /// How many tables a customer opened or closed in each hierarchy.
@@ -52,16 +68,21 @@ impl Hierarchies {
 
     /// p of a token: the mean over its contexts.
     pub fn predict(&self, arena: &Configurations, token: Token) -> f64 {
-        let run = self.run(token.part);
-        let mut sum = 0.0;
-        for at in run.clone() {
+        self.predictor(arena, token.part, token.top, token.upcoming).probability(token.outcome)
+    }
+
+    /// Ready to ask for the outcomes of a distribution in a configuration.
+    pub fn predictor(&self, arena: &Configurations, part: Part, top: u32, upcoming: Upcoming) -> Predictor<'_> {
+        let run = self.run(part);
+        let chain = |at: usize| {
             let elements = &self.contexts.all[at].1;
             let mut values = [0; DEEPEST];
             let values = &mut values[..elements.len()];
-            arena.values(token.top, elements, token.upcoming, values);
-            sum += self.parts[at].predict(&self.parts[at].chain(values), token.outcome);
-        }
-        sum / run.len() as f64
+            arena.values(top, elements, upcoming, values);
+            self.parts[at].chain(values)
+        };
+        let chains = std::array::from_fn(|place| (place < run.len()).then(|| chain(run.start + place)));
+        Predictor { parts: &self.parts[run], chains }
     }
 
     /// The customer that a token is; where there is no such dish yet, there is one then.
@@ -129,10 +150,11 @@ impl Hierarchies {
     }
 
     /// What was learned.
-    pub fn kept(&self, plan: &Plan, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
+    pub fn kept(&self, plan: &Plan, lexicon: &Lexicon) -> Vec<Arc<KeptHierarchy>> {
         let contexts = self.contexts.all.iter().zip(&self.parts);
         let keep = |((part, _), growing): (&(Part, _), &Growing)| {
-            KeptHierarchy::of(&growing.to_tree(), growing.parameters(), lexicon.outcomes(*part, plan.model.system))
+            let outcomes = lexicon.outcomes(*part, plan.model.system);
+            Arc::new(KeptHierarchy::of(&growing.to_tree(), growing.parameters(), outcomes))
         };
         contexts.map(keep).collect()
     }

@@ -153,10 +153,6 @@ pub struct ToWords<'a> {
 }
 
 impl ToWords<'_> {
-    fn learned(&self, arena: &Configurations, part: Part, top: u32, upcoming: Upcoming, outcome: u32) -> f64 {
-        self.hierarchies.predict(arena, Token { part, top, upcoming, outcome })
-    }
-
     /// p of each transition by outcome, and the part of it that is learned.
     fn transitions(&self, arena: &Configurations, top: u32) -> impl Fn(Action) -> [f64; 2] {
         let Latent { model, .. } = self.sentence;
@@ -165,13 +161,15 @@ impl ToWords<'_> {
         if has_choice && !learns {
             model.all_moves(arena, top, &mut fixed);
         }
+        let learned = || self.hierarchies.predictor(arena, Part::Transition, top, Upcoming::default());
+        let learned = (has_choice && learns).then(learned);
         let actions = model.actions();
         move |action: Action| {
             let outcome = actions.outcome(action);
-            match (has_choice, learns) {
+            match (has_choice, &learned) {
                 (false, _) => [1.0; 2],
-                (true, false) => [fixed[outcome as usize], 1.0],
-                (true, true) => [self.learned(arena, Part::Transition, top, Upcoming::default(), outcome); 2],
+                (true, None) => [fixed[outcome as usize], 1.0],
+                (true, Some(learned)) => [learned.probability(outcome); 2],
             }
         }
     }
@@ -180,11 +178,12 @@ impl ToWords<'_> {
     fn add_shifts(&self, arena: &Configurations, top: u32, next: u32, by: [f64; 2], choices: &mut Vec<Choice>) {
         let Latent { words, model } = self.sentence;
         let upcoming = Upcoming { tag: 0, action: Action::Shift.value() };
-        let tagger = model.tagger(arena, top, Action::Shift);
-        let learns_tags = self.hierarchies.has(Part::Tag);
-        let of_tag = |tag: u32| match learns_tags {
-            true => [self.learned(arena, Part::Tag, top, upcoming, tag); 2],
-            false => [tagger.probability(tag), 1.0],
+        let learned =
+            self.hierarchies.has(Part::Tag).then(|| self.hierarchies.predictor(arena, Part::Tag, top, upcoming));
+        let fixed = learned.is_none().then(|| model.tagger(arena, top, Action::Shift));
+        let of_tag = |tag: u32| match (&learned, &fixed) {
+            (Some(learned), _) => [learned.probability(tag); 2],
+            (None, fixed) => [fixed.as_ref().expect("one of both").probability(tag), 1.0],
         };
         let (root, first) = (self.sentence.root(), choices.len());
         let Some(&word) = words.get(next as usize) else {
@@ -194,7 +193,8 @@ impl ToWords<'_> {
         };
         for &tag in model.candidates(word) {
             let [p, learned] = of_tag(tag);
-            let of_word = self.learned(arena, Part::Word, top, Upcoming { tag, ..upcoming }, word);
+            let token = Token { part: Part::Word, top, upcoming: Upcoming { tag, ..upcoming }, outcome: word };
+            let of_word = self.hierarchies.predict(arena, token);
             let step = self.sentence.shift(tag, next);
             let (p, learned) = (by[0] * p * of_word, by[1] * learned * of_word);
             choices.push(Choice { step, p, q: p, learned });

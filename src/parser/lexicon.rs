@@ -180,6 +180,7 @@ impl Lexicon {
     }
 
     /// The tag of the dummy root, behind all others.
+    #[inline]
     pub fn root(&self) -> u32 {
         self.tags.len() as u32
     }

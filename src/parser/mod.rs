@@ -18,7 +18,7 @@
 //! - `gold`, `tokens`, `trainer`: derivations of a tree, what is trained on, and the model of the sweep driver
 //! - `sampled`, `hierarchies`, `filter`, `exchange`: the same where derivations are drawn, with particles
 //! - `latent`: derivations of sentences of which only the words are known
-//! - `distribution`, `model`: what was learned, as it is kept and asked
+//! - `distribution`, `model`, `recall`: what was learned, as it is kept and asked; what was asked before
 //! - `decode`, `weight`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
 //! - `text`: sentences to be parsed, and their parses
 //! - `generate`, `perplexity`, `interpolate`, `show`: what else is done with a parser
@@ -41,6 +41,7 @@ pub mod left_corner;
 pub mod lexicon;
 pub mod model;
 pub mod perplexity;
+pub mod recall;
 pub mod report;
 pub mod run;
 pub mod sampled;

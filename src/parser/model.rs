@@ -15,6 +15,7 @@
 //! sentences, tags and derivations add up to one.
 
 use std::path::Path as FilePath;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -22,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use super::action::{Action, Actions, Kinds, System, arcs};
 use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::distribution::{Distribution, KeptHierarchy, Path};
-use super::element::{Element, Start};
+use super::element::Element;
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
+use super::recall::Recall;
 use super::treebank::TagColumn;
 use crate::error::{Error, Result};
 use crate::job::model_file;
@@ -51,12 +53,12 @@ pub struct Kept {
     /// Contexts of transitions, tags and words, as in a job file.
     pub contexts: [Vec<Vec<String>>; 3],
     /// One for each context.
-    pub hierarchies: Vec<KeptHierarchy>,
+    pub hierarchies: Vec<Arc<KeptHierarchy>>,
 }
 
 impl Kept {
     /// What was learned.
-    pub fn new(plan: &Plan, lexicon: Lexicon, is_single_rooted: bool, hierarchies: Vec<KeptHierarchy>) -> Kept {
+    pub fn new(plan: &Plan, lexicon: Lexicon, is_single_rooted: bool, hierarchies: Vec<Arc<KeptHierarchy>>) -> Kept {
         Kept {
             hierarchies,
             lexicon,
@@ -77,7 +79,7 @@ impl Kept {
         let [transition, tag, word] = &self.contexts;
         let contexts = Contexts::parse([transition, tag, word], self.is_lexicalised).ok()?;
         let elements = self.lexicon.symbols();
-        let is_sound = |((part, list), hierarchy): (&(Part, Vec<Element>), &KeptHierarchy)| {
+        let is_sound = |((part, list), hierarchy): (&(Part, Vec<Element>), &Arc<KeptHierarchy>)| {
             hierarchy.is_sound(list.len(), self.lexicon.outcomes(*part, self.system), elements)
         };
         let is_whole = self.particles > 0 && contexts.all.len() == self.hierarchies.len();
@@ -93,16 +95,21 @@ pub struct Move {
     pub all: f64,
 }
 
-/// A distribution with its contexts: the mean of a hierarchy for each.
-struct Mean(Vec<(Vec<Element>, Distribution)>);
+/// A distribution with its contexts: the mean of a hierarchy for each. Where all values of its contexts stand one behind the
+/// other, the second list says where the tag of the word is that is being generated.
+struct Mean(Vec<(Vec<Element>, Distribution)>, Vec<usize>);
 
 /// The restaurants of a configuration in each hierarchy of a distribution.
 type Paths = [Path; MOST_CONTEXTS];
 
 impl Mean {
-    fn new(part: Part, contexts: &Contexts, hierarchies: &[KeptHierarchy]) -> Mean {
+    fn new(part: Part, contexts: &Contexts, hierarchies: &[Arc<KeptHierarchy>]) -> Mean {
         let own = contexts.all.iter().zip(hierarchies).filter(|((other, _), _)| *other == part);
-        Mean(own.map(|((_, elements), kept)| (elements.clone(), Distribution::new(kept))).collect())
+        let own: Vec<_> =
+            own.map(|((_, elements), kept)| (elements.clone(), Distribution::new(kept.clone()))).collect();
+        let all = own.iter().flat_map(|(elements, _)| elements).enumerate();
+        let of_tag = all.filter(|(_, element)| element.is_next_tag()).map(|(at, _)| at).collect();
+        Mean(own, of_tag)
     }
 
     /// `lexicon` is given where words that raw text has taught are not known.
@@ -119,6 +126,51 @@ impl Mean {
             *path = distribution.path(values);
         }
         paths
+    }
+
+    /// The values of all contexts, one behind the other.
+    #[inline]
+    fn look(&self, arena: &Configurations, top: u32, action: u32, lexicon: Option<&Lexicon>, values: &mut Vec<u32>) {
+        values.clear();
+        for (elements, _) in &self.0 {
+            let start = values.len();
+            values.resize(start + elements.len(), 0);
+            arena.values(top, elements, Upcoming { tag: 0, action }, &mut values[start..]);
+            if let Some(lexicon) = lexicon {
+                lexicon.coarsen(elements, &mut values[start..]);
+            }
+        }
+    }
+
+    /// The same as [`Mean::probability`] of the paths of `values`.
+    #[inline]
+    fn recalled(&self, values: &[u32], outcome: u32, recall: &mut Recall<f64>) -> f64 {
+        let (mut sum, mut rest) = (0.0, values);
+        for (number, (elements, distribution)) in (0..).zip(&self.0) {
+            let (context, behind) = rest.split_at(elements.len());
+            rest = behind;
+            sum += recall.ask(number, context, outcome, 1, |answer| {
+                answer[0] = distribution.probability(&distribution.path(context), outcome);
+            })[0];
+        }
+        sum / self.0.len() as f64
+    }
+
+    /// The same of all outcomes, where these are few.
+    #[inline]
+    fn recalled_all(&self, values: &[u32], recall: &mut Recall<f64>, probabilities: &mut Vec<f64>) {
+        probabilities.clear();
+        let mut rest = values;
+        for (number, (elements, distribution)) in (0..).zip(&self.0) {
+            let (context, behind) = rest.split_at(elements.len());
+            rest = behind;
+            probabilities.resize(distribution.outcomes(), 0.0);
+            let all = recall.ask(number, context, 0, distribution.outcomes(), |answers| {
+                distribution.fill_slice(&distribution.path(context), answers);
+            });
+            probabilities.iter_mut().zip(all).for_each(|(sum, p)| *sum += p);
+        }
+        probabilities.iter_mut().for_each(|p| *p /= self.0.len() as f64);
     }
 
     #[inline]
@@ -140,13 +192,39 @@ impl Mean {
 }
 
 /// Space for the probabilities of a step, and the moves of configurations that were met before.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Scratch {
     one: Vec<f64>,
     mean: Vec<f64>,
-    /// By the restaurants of the longest contexts: where in `moves` theirs begin. It is only ever asked, never gone through.
-    met: FxHashMap<[u32; MOST_CONTEXTS], u32>,
+    /// By the longest contexts that are known: where in `moves` theirs begin. It is only ever asked, never gone through.
+    met: FxHashMap<[u64; MOST_CONTEXTS], u32>,
     moves: Vec<Move>,
+    /// The values of contexts in the configuration that was looked at last: of words, and of others.
+    word_values: Vec<u32>,
+    values: Vec<u32>,
+    /// p of each tag there.
+    tags: Vec<f64>,
+    met_words: Recall<f64>,
+    met_tags: Recall<f64>,
+    /// Restaurants of the transitions, where these have one context.
+    met_moves: Recall<u32>,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch {
+            one: vec![],
+            mean: vec![],
+            met: FxHashMap::default(),
+            moves: vec![],
+            word_values: vec![],
+            values: vec![],
+            tags: vec![],
+            met_words: Recall::new(13),
+            met_tags: Recall::new(11),
+            met_moves: Recall::new(12),
+        }
+    }
 }
 
 /// Configurations that are remembered.
@@ -159,10 +237,8 @@ pub struct ParserModel {
     tags: Mean,
     words: Mean,
     actions: Actions,
-    /// By restaurant of the transitions and kind, where these have one context.
+    /// By restaurant of the transitions and kind, where these have one context, and restaurants for all of it.
     moves: Vec<Move>,
-    /// By restaurant of each hierarchy of the tags: of the root's tag.
-    roots: Vec<Vec<f64>>,
     /// By word: the tags that it can have, in `candidates`.
     candidate_starts: Vec<u32>,
     candidates: Vec<u32>,
@@ -185,20 +261,15 @@ impl ParserModel {
         let [transitions, tags, words] = Part::ALL.map(|part| Mean::new(part, &contexts, &kept.hierarchies));
         let actions = Actions { system: kept.system, labels: kept.lexicon.labels.len() };
         let (mut moves, kinds) = (vec![], actions.kinds());
-        if let [(_, only)] = &transitions.0[..] {
+        if let [(_, only)] = &transitions.0[..]
+            && only.has_all_contexts()
+        {
             moves.resize(only.tree().restaurants() * kinds, Move::default());
             only.each_restaurant(|restaurant, probabilities| {
                 let own = moves[restaurant * kinds..].iter_mut();
                 own.zip(moves_of(actions, probabilities)).for_each(|(own, found)| *own = found);
             });
         }
-        let root = kept.lexicon.root() as usize;
-        let roots = |(_, hierarchy): &(_, Distribution)| {
-            let mut roots = vec![0.0; hierarchy.tree().restaurants()];
-            hierarchy.each_restaurant(|restaurant, probabilities| roots[restaurant] = probabilities[root]);
-            roots
-        };
-        let roots = tags.0.iter().map(roots).collect();
         let mut model = ParserModel {
             kept,
             transitions,
@@ -206,7 +277,6 @@ impl ParserModel {
             words,
             actions,
             moves,
-            roots,
             candidate_starts: vec![],
             candidates: vec![],
         };
@@ -219,7 +289,7 @@ impl ParserModel {
         let lexicon = &self.kept.lexicon;
         let mut seen: Vec<Vec<(u32, u32)>> = vec![vec![]; lexicon.words() as usize];
         let is_by_tag = |(elements, distribution): &&(Vec<Element>, Distribution)| {
-            elements.first().is_some_and(|first| first.start == Start::Next) && distribution.tree().restaurants() > 0
+            elements.first().is_some_and(Element::is_next_tag) && distribution.tree().restaurants() > 0
         };
         if let Some((_, distribution)) = self.words.0.iter().find(is_by_tag) {
             let tree = distribution.tree();
@@ -305,12 +375,18 @@ impl ParserModel {
     /// What can be done where there is a choice, by kind; impossible kinds have a share, too.
     #[inline]
     pub fn moves<'a>(&'a self, arena: &Configurations, top: u32, scratch: &'a mut Scratch) -> &'a [Move] {
-        let paths = self.transitions.paths(arena, top, Upcoming::default(), Some(&self.kept.lexicon));
         let kinds = self.actions.kinds();
-        if let Some(restaurant) = paths[0].deepest().filter(|_| !self.moves.is_empty()) {
-            return &self.moves[restaurant * kinds..][..kinds];
+        if !self.moves.is_empty() {
+            let Scratch { values, met_moves, .. } = scratch;
+            let distribution = &self.transitions.0[0].1;
+            self.transitions.look(arena, top, Upcoming::default().action, Some(&self.kept.lexicon), values);
+            let found = met_moves.ask(0, values, 0, 1, |answer| {
+                answer[0] = distribution.path(values).deepest().expect("there is the root") as u32;
+            });
+            return &self.moves[found[0] as usize * kinds..][..kinds];
         }
-        let key = paths.map(|path| path.deepest().map_or(u32::MAX, |restaurant| restaurant as u32));
+        let paths = self.transitions.paths(arena, top, Upcoming::default(), Some(&self.kept.lexicon));
+        let key = paths.map(|path| path.key());
         if let Some(&start) = scratch.met.get(&key) {
             return &scratch.moves[start as usize..][..kinds];
         }
@@ -343,9 +419,41 @@ impl ParserModel {
     #[inline]
     pub fn tagger(&self, arena: &Configurations, top: u32, action: Action) -> Tagger<'_> {
         let paths = self.tags.paths(arena, top, Upcoming { tag: 0, action: action.value() }, Some(&self.kept.lexicon));
-        let root = |(path, roots): (&Path, &Vec<f64>)| path.deepest().map_or(0.0, |restaurant| roots[restaurant]);
-        let root = paths.iter().zip(&self.roots).map(root).sum::<f64>() / self.roots.len() as f64;
-        Tagger { model: self, paths, left: if self.can_end(arena, top, action) { 1.0 } else { 1.0 - root } }
+        let root = || self.tags.probability(&paths, self.kept.lexicon.root());
+        let left = if self.can_end(arena, top, action) { 1.0 } else { 1.0 - root() };
+        Tagger { model: self, paths, left }
+    }
+
+    /// Looks at a configuration, to ask how likely each tag and word is that `action` generates there; returns the probability
+    /// of all tags that can come.
+    #[inline]
+    pub fn look(&self, arena: &Configurations, top: u32, action: Action, scratch: &mut Scratch) -> f64 {
+        let Scratch { word_values, values, tags, met_tags, .. } = scratch;
+        self.tags.look(arena, top, action.value(), Some(&self.kept.lexicon), values);
+        self.tags.recalled_all(values, met_tags, tags);
+        if self.kept.is_lexicalised {
+            self.words.look(arena, top, action.value(), None, word_values);
+        }
+        match self.can_end(arena, top, action) {
+            true => 1.0,
+            false => 1.0 - tags[self.kept.lexicon.root() as usize],
+        }
+    }
+
+    /// p(t | h^t) where [`ParserModel::look`] has looked and found `left`, of a tag that can come.
+    #[inline]
+    pub fn tag_there(&self, tag: u32, left: f64, scratch: &Scratch) -> f64 {
+        scratch.tags[tag as usize] / left
+    }
+
+    /// p(w | t, h^w) there; 1 where the model has no words.
+    #[inline]
+    pub fn word_there(&self, tag: u32, word: u32, scratch: &mut Scratch) -> f64 {
+        if !self.kept.is_lexicalised {
+            return 1.0;
+        }
+        self.words.1.iter().for_each(|&at| scratch.word_values[at] = tag + 1);
+        self.words.recalled(&scratch.word_values, word, &mut scratch.met_words)
     }
 
     /// p(w | t, h^w); 1 where the model has no words.

@@ -1,5 +1,7 @@
 //! Running a parser job: read the treebank, train, parse what is held out, and write what was learned.
 
+use std::sync::Arc;
+
 use timely::worker::Worker;
 
 use super::distribution::KeptHierarchy;
@@ -108,7 +110,7 @@ pub fn supervise(
     lexicon: &Lexicon,
     control: &Control,
     mut tell: impl FnMut(&Round),
-) -> Result<(End, Option<Vec<KeptHierarchy>>)> {
+) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
     let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
     let is_mine = |shard: u32| shard as usize % peers == index;
     match plan.model.oracle {

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::action::{Action, Actions, System};
 use super::configuration::{Configurations, Upcoming};
@@ -116,7 +117,7 @@ impl Sampler {
     }
 
     /// What was learned.
-    pub fn hierarchies(&self) -> Vec<KeptHierarchy> {
+    pub fn hierarchies(&self) -> Vec<Arc<KeptHierarchy>> {
         self.hierarchies.kept(&self.plan, &self.lexicon)
     }
 

@@ -19,31 +19,36 @@ use super::job::{Contexts, Part};
 use super::lexicon::Lexicon;
 use super::treebank::{Treebank, Word};
 use crate::corpus::shard::shards;
+use crate::restaurant::column::Column;
+use crate::restaurant::seating::DEEPEST;
 use crate::restaurant::tree::Paths;
 
 /// Contexts of one length with outcomes.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
-    depth: usize,
-    contexts: Vec<u32>,
-    outcomes: Vec<u32>,
+    /// By depth.
+    elements: Vec<Column>,
+    outcomes: Column,
     symbols: usize,
     /// The tokens of each own shard.
     pub shards: BTreeMap<u32, Range<usize>>,
+    /// Where the worker holds all: those of the other shards.
+    pub held: BTreeMap<u32, Range<usize>>,
 }
 
 impl Tokens {
     fn new(depth: usize, symbols: u32) -> Tokens {
-        Tokens { depth, symbols: symbols as usize, ..Tokens::default() }
+        Tokens { elements: vec![Column::default(); depth], symbols: symbols as usize, ..Tokens::default() }
     }
 
     fn push(&mut self, arena: &Configurations, elements: &[Element], token: Token, lexicon: &Lexicon) {
-        let start = self.contexts.len();
-        self.contexts.resize(start + self.depth, 0);
-        arena.values(token.top, elements, token.upcoming, &mut self.contexts[start..]);
+        let mut values = [0; DEEPEST];
+        let values = &mut values[..elements.len()];
+        arena.values(token.top, elements, token.upcoming, values);
         if token.part != Part::Word {
-            lexicon.coarsen(elements, &mut self.contexts[start..]);
+            lexicon.coarsen(elements, values);
         }
+        self.elements.iter_mut().zip(values).for_each(|(column, value)| column.push(*value));
         self.outcomes.push(token.outcome);
     }
 }
@@ -58,20 +63,20 @@ impl Paths for Tokens {
     }
 
     fn depth(&self) -> usize {
-        self.depth
+        self.elements.len()
     }
 
     fn outcome(&self, token: usize) -> u32 {
-        self.outcomes[token]
+        self.outcomes.get(token)
     }
 
     #[inline]
     fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        (depth < self.depth).then(|| self.contexts[token * self.depth + depth])
+        self.elements.get(depth).map(|column| column.get(token))
     }
 
     fn length(&self, _: usize) -> usize {
-        self.depth
+        self.elements.len()
     }
 }
 
@@ -112,15 +117,15 @@ impl Tokeniser<'_> {
         let mut all: Vec<Tokens> =
             self.contexts.all.iter().map(|(_, elements)| Tokens::new(elements.len(), symbols)).collect();
         let mut scratch = Scratch::default();
-        for number in (0..count).filter(|number| is_mine(*number)) {
+        let own = (0..count).filter(|number| is_mine(*number)).map(|number| (number, true));
+        let others = (0..count).filter(|number| holds_all && !is_mine(*number)).map(|number| (number, false));
+        for (number, is_own) in own.chain(others) {
             let before: Vec<usize> = all.iter().map(|tokens| tokens.outcomes.len()).collect();
             each(number, &mut |words| self.add(words, &mut scratch, &mut all));
             for (tokens, before) in all.iter_mut().zip(before) {
-                tokens.shards.insert(number, before..tokens.outcomes.len());
+                let runs = if is_own { &mut tokens.shards } else { &mut tokens.held };
+                runs.insert(number, before..tokens.outcomes.len());
             }
-        }
-        for number in (0..count).filter(|number| holds_all && !is_mine(*number)) {
-            each(number, &mut |words| self.add(words, &mut scratch, &mut all));
         }
         all
     }

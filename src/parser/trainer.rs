@@ -5,7 +5,9 @@
 //! takes every token of each out of its restaurant and seats it again. What is exact with one shard, and what is not with
 //! several, is that of [`Franchise`].
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::distribution::KeptHierarchy;
 use super::job::{Part, Plan};
@@ -14,39 +16,77 @@ use super::tokens::Tokens;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::restaurant::franchise::Franchise;
+use crate::restaurant::lone::Tails;
 use crate::restaurant::parameters::Parameters;
-use crate::restaurant::tree::{Paths, Tree};
+use crate::restaurant::tree::{Planted, Sorted, Tree};
 
 pub struct Trainer {
     plan: Plan,
-    /// One for each context of the plan.
+    /// Which of the plan's contexts are trained here.
+    contexts: Range<usize>,
+    /// One for each of them.
     parts: Vec<Franchise>,
+    /// Contexts of single tokens, where these were cut off.
+    tails: Vec<Tails>,
 }
 
 impl Trainer {
-    /// The model of a worker with these tokens.
+    /// The model of a worker with these tokens, of all contexts.
     pub fn new(plan: &Plan, lexicon: &Lexicon, tokens: &[Tokens]) -> Trainer {
-        let part = |((part, _), tokens): (&(Part, _), &Tokens)| {
-            let parameters = Parameters::new(tokens.depth(), plan.model.discount, plan.model.strength);
-            let base = 1.0 / f64::from(lexicon.outcomes(*part, plan.model.system));
-            Franchise::new(Tree::plant(tokens), &tokens.shards, parameters, base, plan.schedule.shards == 1)
-        };
-        Trainer { plan: plan.clone(), parts: plan.contexts.all.iter().zip(tokens).map(part).collect() }
+        let plant = |(at, tokens): (usize, &Tokens)| franchise(plan, lexicon, at, Tree::plant(tokens), &tokens.shards);
+        let contexts = 0..plan.contexts.all.len();
+        let parts: Vec<Franchise> = contexts.clone().zip(tokens).map(plant).collect();
+        Trainer { plan: plan.clone(), contexts, tails: vec![Tails::default(); parts.len()], parts }
+    }
+
+    /// The same of one context alone, as if it were trained with the others, where contexts of single tokens are cut off
+    /// ([`crate::restaurant::lone`]). `sorted` are the tokens, cut; `holds_all`: whether they are those of all shards.
+    pub fn of_one(
+        plan: &Plan,
+        lexicon: &Lexicon,
+        at: usize,
+        mut tokens: Tokens,
+        sorted: Sorted,
+        holds_all: bool,
+    ) -> Trainer {
+        let planted = Tree::plant_sorted(&tokens, sorted);
+        let tails = if holds_all { Tails::new(&tokens, &planted) } else { Tails::default() };
+        let shards = std::mem::take(&mut tokens.shards);
+        drop(tokens); // they are large, and no longer needed
+        let part = franchise(plan, lexicon, at, planted, &shards);
+        Trainer { plan: plan.clone(), contexts: at..at + 1, parts: vec![part], tails: vec![tails] }
     }
 
     /// What was learned, where the worker holds everything.
-    pub fn hierarchies(&self, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
-        let contexts = self.plan.contexts.all.iter().zip(&self.parts);
-        let keep = |((part, _), franchise): (&(Part, _), &Franchise)| {
-            KeptHierarchy::of(franchise.tree(), franchise.parameters(), lexicon.outcomes(*part, self.plan.model.system))
+    pub fn hierarchies(self, lexicon: &Lexicon) -> Vec<Arc<KeptHierarchy>> {
+        let contexts = self.plan.contexts.all[self.contexts].iter().zip(self.parts).zip(self.tails);
+        let keep = |(((part, _), franchise), tails): ((&(Part, _), Franchise), Tails)| {
+            let outcomes = lexicon.outcomes(*part, self.plan.model.system);
+            let (tree, parameters) = franchise.into_tree();
+            Arc::new(KeptHierarchy::of(&tree, &parameters, outcomes).with_tails(tails))
         };
         contexts.map(keep).collect()
     }
 
     /// The generator of a part for a purpose.
     fn rng(&self, purpose: Purpose, part: usize, shard: u32, sweep: u64) -> Generator {
+        let part = self.contexts.start + part;
         generator(self.plan.seed, purpose, u64::from(shard) << 8 | part as u64, sweep)
     }
+}
+
+/// The restaurants of a context.
+fn franchise(
+    plan: &Plan,
+    lexicon: &Lexicon,
+    context: usize,
+    planted: Planted,
+    shards: &BTreeMap<u32, Range<usize>>,
+) -> Franchise {
+    let (part, elements) = &plan.contexts.all[context];
+    let parameters = Parameters::new(elements.len(), plan.model.discount, plan.model.strength);
+    let base = 1.0 / f64::from(lexicon.outcomes(*part, plan.model.system));
+    Franchise::new(planted, shards, parameters, base, plan.schedule.shards == 1)
 }
 
 /// The sums of the statistics of all shards, in their order; none where there are none.
@@ -121,7 +161,8 @@ impl Model for Trainer {
         for (number, part) in self.parts.iter_mut().enumerate() {
             let (here, behind) = rest.split_at(part.statistics_count());
             rest = behind;
-            let mut rng = generator(self.plan.seed, Purpose::Hyperparameters, sweep, number as u64);
+            let number = (self.contexts.start + number) as u64;
+            let mut rng = generator(self.plan.seed, Purpose::Hyperparameters, sweep, number);
             part.learn(here, &self.plan.prior, &mut rng);
         }
     }
@@ -140,8 +181,8 @@ impl Model for Trainer {
     }
 
     fn tokens(&self, number: u32) -> u64 {
-        // A tag is generated with each word.
-        let tags = self.plan.contexts.all.iter().position(|(part, _)| *part == Part::Tag);
-        tags.map_or(0, |tags| self.parts[tags].tokens(number))
+        // A tag is generated with each word. One context alone has tokens of its own.
+        let tags = self.plan.contexts.all[self.contexts.clone()].iter().position(|(part, _)| *part == Part::Tag);
+        self.parts.get(tags.unwrap_or(0)).map_or(0, |part| part.tokens(number))
     }
 }

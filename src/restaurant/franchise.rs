@@ -93,6 +93,11 @@ impl Franchise {
         &self.tree
     }
 
+    /// What was learned, where all tokens are counted; the rest is dropped.
+    pub fn into_tree(self) -> (Tree, Parameters) {
+        (self.tree, self.house.parameters)
+    }
+
     pub fn parameters(&self) -> &Parameters {
         &self.house.parameters
     }

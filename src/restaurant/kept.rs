@@ -87,6 +87,7 @@ impl KeptTree {
     }
 
     /// Number of restaurants.
+    #[inline]
     pub fn restaurants(&self) -> usize {
         self.elements.len()
     }
@@ -96,21 +97,29 @@ impl KeptTree {
         self.outcomes.len()
     }
 
+    /// By depth: where its restaurants begin; and their number, at the end.
+    pub fn level_starts(&self) -> &[u32] {
+        &self.levels
+    }
+
     /// The restaurants of a depth.
     pub fn level(&self, depth: usize) -> Range<usize> {
         self.levels[depth] as usize..self.levels[depth + 1] as usize
     }
 
     /// The dishes of a restaurant.
+    #[inline]
     pub fn dishes(&self, restaurant: usize) -> Range<usize> {
         self.dishes[restaurant] as usize..self.dishes[restaurant + 1] as usize
     }
 
+    #[inline]
     pub fn children(&self, restaurant: usize) -> Range<usize> {
         self.children[restaurant] as usize..self.children[restaurant + 1] as usize
     }
 
     /// What a dish is.
+    #[inline]
     pub fn outcome(&self, dish: usize) -> u32 {
         self.outcomes[dish]
     }

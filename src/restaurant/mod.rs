@@ -6,6 +6,8 @@
 //! - `stirling`: how likely a customer is to sit alone, given the counts
 //! - `parameters`: discount and strength by depth, and how they are learned
 //! - `order`: infinite order: every token has a context length of its own
+//! - `column`: lists of numbers in as few bytes as they need
+//! - `lone`: contexts that one token alone has, which need no restaurants
 //! - `franchise`: a tree whose tokens are dealt to shards, as models of the sweep driver keep it
 //! - `growing`: a tree whose contexts are made when they are first needed
 //! - `merge`: seatings of several shards, brought together and set right
@@ -32,9 +34,11 @@
 //! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
 
 pub mod base;
+pub mod column;
 pub mod franchise;
 pub mod growing;
 pub mod kept;
+pub mod lone;
 pub mod merge;
 pub mod order;
 pub mod owners;

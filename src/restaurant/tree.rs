@@ -91,12 +91,32 @@ pub struct Planted {
     pub leaves: Vec<u32>,
 }
 
-impl Tree {
-    /// Builds the tree of `paths`, without customers.
-    pub fn plant(paths: &impl Paths) -> Planted {
+/// Tokens in the order of their contexts, then outcomes.
+pub struct Sorted {
+    pub order: Vec<u32>,
+    /// By place in the order: the length of the context, and how much of it is that of the token before.
+    pub lengths: Vec<u8>,
+    pub shared: Vec<u8>,
+}
+
+impl Sorted {
+    pub fn new(paths: &impl Paths) -> Sorted {
         let order = sorted(paths);
         let lengths: Vec<u8> = order.iter().map(|&token| paths.length(token as usize) as u8).collect();
         let shared = shared_lengths(paths, &order, &lengths);
+        Sorted { order, lengths, shared }
+    }
+}
+
+impl Tree {
+    /// Builds the tree of `paths`, without customers.
+    pub fn plant(paths: &impl Paths) -> Planted {
+        Tree::plant_sorted(paths, Sorted::new(paths))
+    }
+
+    /// The same of tokens that are sorted; contexts may have been cut to lengths that are at least what is shared.
+    pub fn plant_sorted(paths: &impl Paths, sorted: Sorted) -> Planted {
+        let Sorted { order, lengths, shared } = sorted;
         let mut tree = Tree { levels: vec![Level::default(); paths.depth() + 1], ..Tree::default() };
         tree.reserve(paths, &order, &lengths, &shared);
         let mut leaves = vec![NONE; order.len()];
@@ -154,7 +174,8 @@ impl Tree {
             }
             let start = place;
             served.clear();
-            // Shorter contexts come first: so all tokens that end here come before any child.
+            // What a token shares with the one before it is in one child; a token that ends here, and whatever comes behind
+            // it, share no more than this context.
             while place < order.len() && (place == start || usize::from(shared[place]) >= depth) {
                 let length = usize::from(lengths[place]);
                 if length == depth {

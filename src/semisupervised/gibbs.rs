@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::parses::{Trees, each_tree};
 use super::text::Sentences;
@@ -118,7 +119,7 @@ impl<'m> Gibbs<'m> {
     }
 
     /// What was learned.
-    pub fn hierarchies(&self) -> Vec<KeptHierarchy> {
+    pub fn hierarchies(&self) -> Vec<Arc<KeptHierarchy>> {
         self.hierarchies.kept(&self.plan, &self.model.kept.lexicon)
     }
 

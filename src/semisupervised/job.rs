@@ -235,7 +235,8 @@ impl Plan {
     /// Sweeps of all stages, for progress.
     pub fn all_sweeps(&self) -> u64 {
         let raw = &self.raw.settings;
-        self.parser.schedule.sweeps + raw.passes * (raw.rounds + raw.sweeps) + raw.gibbs_sweeps + self.ngram_sweeps()
+        let of_pass = raw.rounds + raw.sweeps * self.learning().contexts.all.len() as u64;
+        self.parser.schedule.sweeps + raw.passes * of_pass + raw.gibbs_sweeps + self.ngram_sweeps()
     }
 
     pub fn ngram_sweeps(&self) -> u64 {

@@ -19,19 +19,23 @@
 //! are drawn, see [`gibbs`].
 //!
 //! **Memory.** Text is read twice (which words, the words themselves) and never kept as text: 4 bytes a word, and 6 for its
-//! place in its tree. The restaurants of a worker are those of its shards. The first worker has the words, trees and
-//! restaurants of all, since it writes the model: so the corpus need not fit as text, but its counts must fit there.
-//! Every worker reads and unpacks all files, and cuts into words only the paragraphs of its own shards.
+//! place in its tree. The contexts of a parser learn one behind the other (`learning`), and the restaurants of a worker
+//! are those of its shards in one context, without those of contexts that a single token has ([`crate::restaurant::lone`]). The first
+//! worker has the words, trees and restaurants of all, since it writes the model: so the corpus need not fit as text, but its
+//! counts must fit there, one context at a time, and what was learned. Every worker reads and unpacks all files, and cuts into
+//! words only the paragraphs of its own shards. The report has the most memory of each stage.
 //!
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
 //! - `paragraphs`: paragraphs that go over several lines
 //! - `text`: raw text, as sentences of numbers, dealt to shards
 //! - `parses`: a pass of parsing, and its trees
+//! - `learning`: what is learned from them, context by context
 //! - `gibbs`: tags and trees that are drawn
 //! - `ngram`: the n-gram model to compare with
 
 pub mod gibbs;
 pub mod job;
+mod learning;
 pub mod ngram;
 pub mod paragraphs;
 pub mod parses;

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::text::Sentences;
 use crate::cluster::sweep::{Model, Post};
+use crate::job::session::thread_seconds;
 use crate::parser::decode::{Decoder, Given};
 use crate::parser::job::Search;
 use crate::parser::lexicon::Lexicon;
@@ -24,6 +25,8 @@ pub struct Parsing<'a> {
     /// Of the own shards.
     pub text: &'a BTreeMap<u32, Sentences>,
     pub trees: BTreeMap<u32, Trees>,
+    /// Of this worker, on a processor.
+    pub seconds: f64,
 }
 
 impl Parsing<'_> {
@@ -76,6 +79,7 @@ impl Model for Parsing<'_> {
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         let Some(sentences) = self.text.get(&number) else { return };
+        let began = thread_seconds();
         let knows_all = self.model.kept.lexicon.words() == self.lexicon.words();
         let known =
             |&form: &u32| Given { form: if knows_all { form } else { self.lexicon.taken_for(form) }, tag: None };
@@ -90,6 +94,7 @@ impl Model for Parsing<'_> {
             let places = parse.tags.iter().zip(&parse.labels).zip(&parse.heads);
             trees.extend(places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]));
         }
+        self.seconds += thread_seconds() - began;
     }
 
     fn synchronise(&mut self, _: &mut Post<'_>) {}

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::job::Plan;
 use super::text::{Size, Text};
 use crate::cluster::sweep::Round;
+use crate::job::session::{forget_peak_memory, peak_memory_mib};
 use crate::lm::report::Evaluated;
 use crate::parser::evaluate::Evaluation;
 use crate::parser::model::ParserModel;
@@ -40,6 +41,7 @@ pub struct Figures {
     stages: Vec<Stage>,
     pub ngram: Option<Evaluated>,
     parsing_seconds: f64,
+    processor_seconds: f64,
     /// Of learning from trees of raw text.
     sweeps: u64,
     tokens: u64,
@@ -53,6 +55,8 @@ pub struct Figures {
     pub workers: usize,
     /// MiB that each worker's process has had at most, by worker.
     pub memory: Vec<f64>,
+    /// MiB that the first worker's process has had at most, by stage.
+    stage_memory: Vec<(String, f64)>,
 }
 
 impl Figures {
@@ -89,14 +93,29 @@ impl Figures {
         self.stages.push(Stage { name, scores, predicted });
     }
 
-    pub fn add_parsing(&mut self, seconds: f64) {
+    /// Adds a pass: seconds by the clock, and of all workers on processors.
+    pub fn add_parsing(&mut self, seconds: f64, processor_seconds: f64) {
         self.parsing_seconds += seconds;
+        self.processor_seconds += processor_seconds;
     }
 
-    /// Adds a round of learning from trees of raw text.
-    pub fn add_learning(&mut self, round: &Round) {
-        self.sweeps += round.sweeps;
-        self.tokens += round.tokens;
+    /// Notes the most memory that this process has had in a stage that has ended.
+    pub fn add_memory(&mut self, stage: &str) {
+        self.stage_memory.push((stage.to_string(), peak_memory_mib()));
+        forget_peak_memory();
+    }
+
+    /// The most of these.
+    pub fn most_by_stage(&self) -> f64 {
+        self.stage_memory.iter().map(|(_, most)| *most).fold(0.0, f64::max)
+    }
+
+    /// Adds a round of learning from trees of raw text in one context; sweeps and tokens are those of one that is counted.
+    pub fn add_learning(&mut self, round: &Round, is_counted: bool) {
+        if is_counted {
+            self.sweeps += round.sweeps;
+            self.tokens += round.tokens;
+        }
         self.sweep_seconds += round.sweep_seconds;
         self.sync_seconds += round.sync_seconds;
         self.sync_bytes += round.sync_bytes;
@@ -125,6 +144,12 @@ impl Figures {
         (self.parsing_seconds > 0.0).then(|| parsed as f64 / self.parsing_seconds)
     }
 
+    /// Sentences parsed in a second on one processor; none where the system does not say.
+    fn sentences_per_processor_second(&self, plan: &Plan) -> Option<f64> {
+        let parsed = self.sizes[0].sentences * plan.raw.settings.passes;
+        (self.processor_seconds > 0.0).then(|| parsed as f64 / self.processor_seconds)
+    }
+
     /// Raw sentences whose tags and trees are drawn a second, by each worker.
     fn drawn_per_second(&self) -> Option<f64> {
         let drawn = (self.sizes[0].sentences * self.drawing.sweeps) as f64;
@@ -133,7 +158,7 @@ impl Figures {
 
     /// The most memory of a process, in MiB.
     fn most_memory(&self) -> f64 {
-        self.memory.iter().copied().fold(0.0, f64::max)
+        self.memory.iter().copied().fold(self.most_by_stage(), f64::max)
     }
 
     fn predicted(&self) -> Option<&Sum> {
@@ -179,10 +204,13 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
         "sync_bytes_per_sweep": figures.per_sweep(figures.sync_bytes as f64),
         "workers": figures.workers,
         "sentences_per_second_per_worker": figures.sentences_per_second(plan).map(|rate| rate / figures.workers.max(1) as f64),
+        "sentences_per_processor_second": figures.sentences_per_processor_second(plan),
         "drawn_sentences_per_second_per_worker": figures.drawn_per_second(),
         "drawn_sync_bytes_per_sweep": figures.drawing.sync_bytes as f64 / figures.drawing.sweeps.max(1) as f64,
         "peak_memory_mib": figures.most_memory(), "peak_memory_mib_by_worker": figures.memory,
     });
+    let by_stage = figures.stage_memory.iter().map(|(stage, most)| json!({"stage": stage, "mib": most.round()}));
+    summary["peak_memory_mib_by_stage"] = by_stage.collect();
     summary["stages"] = figures.stages.iter().map(stage_json).collect();
     format!("{summary:#}\n")
 }
@@ -246,8 +274,10 @@ fn page(title: &str, plan: &Plan, figures: &Figures) -> String {
                    unknown words are predicted as their classes.";
     let table = perplexity_table(plan, figures).to_html();
     page.section("perplexity", "Perplexity", &(cards(&top) + &table + &paragraph(footing) + &paragraph(&counted)));
-    page.section("scores", "Accuracy after each stage", &score_table(figures).to_html());
-    page.section("speed", "Speed", &speed(plan, figures));
+    if figures.stages.iter().any(|stage| !stage.scores.is_empty()) {
+        page.section("scores", "Accuracy after each stage", &score_table(figures).to_html());
+    }
+    page.section("speed", "Speed and memory", &(speed(plan, figures) + &memory(figures)));
     page.to_html()
 }
 
@@ -258,6 +288,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
     for (name, value) in [
         ("workers", figures.workers.to_string()),
         ("raw sentences parsed a second, by each worker", show(parsed)),
+        ("the same in a second on a processor", show(figures.sentences_per_processor_second(plan))),
         ("raw sentences drawn a second, by each worker", show(figures.drawn_per_second())),
         ("seconds per sweep over the words", format!("{:.3}", figures.per_sweep(figures.sweep_seconds))),
         ("seconds of synchronisation per sweep", format!("{:.3}", figures.per_sweep(figures.sync_seconds))),
@@ -269,4 +300,12 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
         table.push(vec![name.to_string(), value]);
     }
     paragraph("These depend on the machine and its load; nothing else in this report does.") + &table.to_html()
+}
+
+fn memory(figures: &Figures) -> String {
+    let mut table = Table::new([("most memory of the first process", Align::Text), ("MiB", Align::Number)]);
+    for (stage, most) in &figures.stage_memory {
+        table.push(vec![stage.clone(), format!("{most:.0}")]);
+    }
+    table.to_html()
 }

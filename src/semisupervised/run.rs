@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_bytes::ByteBuf;
 use timely::worker::Worker;
@@ -9,11 +10,12 @@ use timely::worker::Worker;
 use super::gibbs::Gibbs;
 use super::job::Plan;
 use super::ngram;
-use super::parses::{Parsing, Trees, each_tree};
+use super::parses::{Parsing, Trees};
 use super::report::{self, Figures};
 use super::text::{Sentences, Text, collect};
 use crate::cluster::checkpoint::{decode, encode};
 use crate::cluster::operators::all_gather::AllGather;
+use crate::cluster::operators::route::Route;
 use crate::cluster::sweep::{Control, End, Round, part_name, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::shard::shards;
@@ -31,8 +33,6 @@ use crate::parser::lexicon::Lexicon;
 use crate::parser::model::{KIND, Kept, ParserModel};
 use crate::parser::perplexity::Sum;
 use crate::parser::run::{diagnostics, read_trees, supervise};
-use crate::parser::tokens::Tokeniser;
-use crate::parser::trainer::Trainer;
 use crate::parser::treebank::{NonProjective, Treebank};
 
 /// What worker 0 brings back.
@@ -87,6 +87,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
             trained.figures.set_size(&model);
         }
     }
+    trained.figures.add_memory("prediction");
     for (name, content) in report::files(&session.title, plan, &trained.figures) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
@@ -129,15 +130,18 @@ fn perplexity(plan: &Plan, model: &ParserModel, test: &BTreeMap<u32, Sentences>,
 }
 
 /// The stages, one behind the other.
-struct Stages<'a> {
-    plan: &'a Plan,
-    watcher: &'a Watcher,
-    treebank: &'a Treebank,
-    figures: Figures,
+pub(super) struct Stages<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) watcher: &'a Watcher,
+    pub(super) treebank: &'a Treebank,
+    pub(super) figures: Figures,
     /// Sweeps of the stages before, for progress.
-    before: u64,
+    pub(super) before: u64,
     is_single_rooted: bool,
     models: AllGather<ByteBuf>,
+    /// For what only some need to know.
+    pub(super) letters: Route,
+    seconds: AllGather<f64>,
 }
 
 /// What one worker does.
@@ -154,8 +158,12 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     }
     let is_single_rooted = treebank.is_single_rooted();
     let models = AllGather::new(worker, "Models");
+    let seconds = AllGather::<f64>::new(worker, "Seconds");
     let mut memory = AllGather::<f64>::new(worker, "Memory");
-    let mut stages = Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models };
+    let letters = Route::new(worker);
+    let mut stages =
+        Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models, letters, seconds };
+    stages.end_stage(worker, "text");
     let mut kept: Vec<Kept> = vec![];
     let mut end = stages.supervise(worker, &lexicon, &mut kept)?;
     for pass in 1..=plan.raw.settings.passes {
@@ -163,23 +171,28 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             end = stages.pass(worker, pass, &text, &mut kept)?;
         }
     }
-    if end == End::Done && plan.ngram.order > 0 {
-        end = stages.compare(worker, &text)?;
-    }
     let mut figures = stages.figures;
-    let all = memory.exchange(worker, vec![(worker.index() as u64, peak_memory_mib())]);
+    let most = figures.most_by_stage().max(peak_memory_mib());
+    let all = memory.exchange(worker, vec![(worker.index() as u64, most)]);
     figures.memory = all.into_iter().map(|(_, most)| most).collect();
     figures.workers = worker.peers();
     Ok(is_leader.then_some(Trained { end, kept, test: text.test, figures, problems }))
 }
 
 impl Stages<'_> {
+    /// Notes the most memory that the first process has had in a stage.
+    pub(super) fn end_stage(&mut self, worker: &Worker, name: &str) {
+        if worker.index() == 0 {
+            self.figures.add_memory(name);
+        }
+    }
+
     fn control(&self, name: &str) -> Control {
         self.watcher.control.of_stage(name)
     }
 
     /// Tells of a round of a stage.
-    fn tell(watcher: &Watcher, before: u64, stage: &str, round: &Round) {
+    pub(super) fn tell(watcher: &Watcher, before: u64, stage: &str, round: &Round) {
         watcher.at(before + round.sweep);
         if !round.is_past {
             let mut line = watcher.metrics(round);
@@ -195,6 +208,7 @@ impl Stages<'_> {
         let tell = |round: &Round| Stages::tell(watcher, before, "treebank", round);
         let (end, hierarchies) = supervise(worker, plan, self.treebank, lexicon, &control, tell)?;
         self.before += plan.schedule.sweeps;
+        self.end_stage(worker, "treebank");
         kept.extend(hierarchies.map(|all| Kept::new(plan, lexicon.clone(), self.is_single_rooted, all)));
         Ok(end)
     }
@@ -204,6 +218,10 @@ impl Stages<'_> {
         let model = self.share(worker, kept.last())?;
         let (mut end, trees) = self.parse(worker, pass, text, &model)?;
         drop(model);
+        // Before there is a large parser: the two are never in memory together.
+        if end == End::Done && pass == 1 && self.plan.ngram.order > 0 {
+            end = self.compare(worker, text)?;
+        }
         if end == End::Done {
             let learned;
             (end, learned) = self.learn(worker, pass, text, &trees)?;
@@ -219,11 +237,11 @@ impl Stages<'_> {
     }
 
     /// Makes a parser of what was learned, and of the last one where it did not learn.
-    fn keep(&self, learned: Option<Vec<KeptHierarchy>>, text: &Text, kept: &mut Vec<Kept>) {
+    fn keep(&self, learned: Option<Vec<Arc<KeptHierarchy>>>, text: &Text, kept: &mut Vec<Kept>) {
         let (Some(learned), Some(last)) = (learned, kept.last()) else { return };
         let mut learned = learned.into_iter();
         let contexts = self.plan.parser.contexts.all.iter().zip(&last.hierarchies);
-        let choose = |((part, _), old): (&(_, _), &KeptHierarchy)| match self.plan.learns(*part) {
+        let choose = |((part, _), old): (&(_, _), &Arc<KeptHierarchy>)| match self.plan.learns(*part) {
             true => learned.next().expect("one for each context"),
             false => old.clone(),
         };
@@ -257,6 +275,7 @@ impl Stages<'_> {
             rounds: raw.rounds,
             text: &text.training,
             trees: BTreeMap::new(),
+            seconds: 0.0,
         };
         let mut seconds = 0.0;
         let (parsing, end) = train(worker, parsing, &self.plan.parsing(), &control, |_, round| {
@@ -264,7 +283,9 @@ impl Stages<'_> {
             seconds += round.sweep_seconds;
         })?;
         self.before += raw.rounds;
-        self.figures.add_parsing(seconds);
+        let processor = self.seconds.exchange(worker, vec![(worker.index() as u64, parsing.seconds)]);
+        self.figures.add_parsing(seconds, processor.iter().map(|(_, seconds)| seconds).sum());
+        self.end_stage(worker, &format!("parsing, pass {pass}"));
         let mut trees = parsing.trees;
         // Who writes the model needs the trees of all; those of others are in their checkpoints.
         if worker.index() == 0 && end == End::Done {
@@ -276,44 +297,6 @@ impl Stages<'_> {
         Ok((end, trees))
     }
 
-    fn learn(
-        &mut self,
-        worker: &mut Worker,
-        pass: u64,
-        text: &Text,
-        trees: &BTreeMap<u32, Trees>,
-    ) -> Result<(End, Option<Vec<KeptHierarchy>>)> {
-        let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
-        let (watcher, before, plan) = (self.watcher, self.before, self.plan.learning());
-        let stage = format!("words-{pass}");
-        let tokeniser = Tokeniser {
-            lexicon: &text.lexicon,
-            system: plan.model.system,
-            contexts: &plan.contexts,
-            is_lexicalised: true,
-        };
-        let runs = self.runs();
-        let is_mine = |shard: u32| shard as usize % peers == index;
-        let tokens = tokeniser.tokens_of(plan.schedule.shards, is_mine, is_leader, |shard, add| {
-            for number in runs[shard as usize].clone() {
-                add(&text.lexicon.sentence(self.treebank, number));
-            }
-            if let (Some(sentences), Some(trees)) = (text.training.get(&shard), trees.get(&shard)) {
-                each_tree(sentences, trees, add);
-            }
-        });
-        let trainer = Trainer::new(&plan, &text.lexicon, &tokens);
-        drop(tokens);
-        let figures = &mut self.figures;
-        let control = watcher.control.of_stage(&stage);
-        let (trainer, end) = train(worker, trainer, &plan.schedule, &control, |_, round| {
-            Stages::tell(watcher, before, &stage, round);
-            figures.add_learning(round);
-        })?;
-        self.before += plan.schedule.sweeps;
-        Ok((end, is_leader.then(|| trainer.hierarchies(&text.lexicon))))
-    }
-
     /// Draws tags and trees of raw text by particle Gibbs, from `trees` on.
     fn draw(
         &mut self,
@@ -321,7 +304,7 @@ impl Stages<'_> {
         text: &Text,
         trees: &BTreeMap<u32, Trees>,
         kept: Option<&Kept>,
-    ) -> Result<(End, Option<Vec<KeptHierarchy>>)> {
+    ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
         let model = self.share(worker, kept)?;
         let (index, peers) = (worker.index(), worker.peers());
         let (watcher, before, plan) = (self.watcher, self.before, self.plan.drawing());
@@ -338,11 +321,14 @@ impl Stages<'_> {
             figures.add_drawing(round);
         })?;
         self.before += plan.schedule.sweeps;
-        Ok((end, (index == 0).then(|| gibbs.hierarchies())))
+        let learned = (index == 0).then(|| gibbs.hierarchies());
+        drop(gibbs);
+        self.end_stage(worker, "particle Gibbs");
+        Ok((end, learned))
     }
 
     /// The sentences of the treebank that each shard has.
-    fn runs(&self) -> Vec<Range<usize>> {
+    pub(super) fn runs(&self) -> Vec<Range<usize>> {
         let lengths: Vec<u64> = self.treebank.sentences().map(|sentence| sentence.len() as u64).collect();
         shards(&lengths, self.plan.shards())
     }
@@ -357,6 +343,7 @@ impl Stages<'_> {
             say!("sawmill: {}-gram HPYLM: perplexity of raw text {perplexity:.2}", self.plan.ngram.order);
         }
         self.figures.ngram = evaluated;
+        self.end_stage(worker, "n-gram model");
         Ok(end)
     }
 }
