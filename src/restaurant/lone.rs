@@ -7,8 +7,7 @@
 //! and its outcome. A test token that follows the tail for some elements meets restaurants with one customer, whose counts
 //! are known.
 //!
-//! With 20 million words and contexts of five to eight elements this leaves about a quarter of all dishes, and a tail takes
-//! about ten bytes.
+//! A tail takes as many bytes as its elements and its outcome need: one for a tag, two or three for a word.
 
 use serde::{Deserialize, Serialize};
 
