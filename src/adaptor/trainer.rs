@@ -2,7 +2,8 @@
 //!
 //! A sweep over a shard draws the parse of each of its strings, and the tree of each table whose number is the shard's,
 //! against the adaptors as they stood at the last synchronisation and its own changes. A synchronisation, at the end of the
-//! sweep or several times in it, brings the changes of all shards together ([`super::ledger`]); then a and b are drawn.
+//! sweep or several times in it, brings the changes of all shards together ([`super::ledger`]). After the last one of a round a
+//! and b are drawn.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

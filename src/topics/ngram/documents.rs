@@ -22,6 +22,7 @@ pub struct ShardTokens {
     pub with_topic: Vec<u32>,
 }
 
+#[cfg(test)]
 impl ShardTokens {
     /// Counts the topics of documents from those of tokens.
     pub fn recount(&mut self, topics: usize, form: Form) {
