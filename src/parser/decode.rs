@@ -41,6 +41,17 @@ pub struct Parse {
     pub memory: u32,
 }
 
+/// How likely words are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicted {
+    /// ln of p of each word, and of the end of the sentence, given those before: of the derivations that were kept before it,
+    /// the share that goes on to it. Which these are does not depend on the word: so these are the predictions of an
+    /// incremental parser (Roark 2001), and add up to at most one over all words.
+    pub words_ln: Vec<f64>,
+    /// ln of the sum of p over the derivations that were found at the end: what the words have at least.
+    pub evidence_ln: f64,
+}
+
 /// What a pass is to generate: a word, or the dummy root.
 #[derive(Clone, Copy, Debug)]
 struct Next {
@@ -165,16 +176,15 @@ impl<'m> Decoder<'m> {
         }
     }
 
-    /// ln of p of each word, and of the end of the sentence, given those before: of the derivations that were kept before it,
-    /// the share that goes on to it. These are the predictions of an incremental parser (Roark 2001), which add up to at most
-    /// one over all words.
-    pub fn words_ln(&mut self, words: &[Given]) -> Vec<f64> {
+    /// How likely the words are, at once and one by one.
+    pub fn predict(&mut self, words: &[Given]) -> Predicted {
         self.kept_ln = 0.0;
         self.words_ln = Some(vec![]);
         self.search(words);
         let mut words_ln = self.words_ln.take().expect("they were noted");
-        *words_ln.last_mut().expect("the end") += self.beam_ln() - self.kept_ln;
-        words_ln
+        let evidence_ln = self.beam_ln();
+        *words_ln.last_mut().expect("the end") += evidence_ln - self.kept_ln;
+        Predicted { words_ln, evidence_ln }
     }
 
     /// ln of the sum of p over the derivations in the beam.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::restaurant::kept::KeptTree;
+use crate::restaurant::kept::{KeptTree, Kind};
 use crate::restaurant::lone::{Tail, Tails};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
@@ -48,6 +48,30 @@ impl KeptHierarchy {
             parameters: parameters.clone(),
             outcomes,
             tails: Tails::default(),
+        }
+    }
+
+    /// What parts of the tokens have taught, as one: their contexts are of one part each, but for the shortest, of which all
+    /// parts have the same counts.
+    pub fn merge(parts: &[KeptHierarchy]) -> KeptHierarchy {
+        let (mut customers, mut tables, mut origins) = (vec![], vec![], vec![]);
+        let trees: Vec<&KeptTree> = parts.iter().map(|part| &part.tree).collect();
+        let tree = KeptTree::merge(&trees, |part, kind| match kind {
+            Kind::Restaurant(restaurant) => origins.push((part, restaurant)),
+            Kind::Dish(dish) => {
+                customers.push(parts[part as usize].customers[dish as usize]);
+                tables.push(parts[part as usize].tables[dish as usize]);
+            }
+        });
+        let tails: Vec<&Tails> = parts.iter().map(|part| &part.tails).collect();
+        let tails = Tails::merge(&tails, tree.level_starts(), &origins);
+        KeptHierarchy {
+            tree,
+            customers,
+            tables,
+            parameters: parts[0].parameters.clone(),
+            outcomes: parts[0].outcomes,
+            tails,
         }
     }
 
@@ -266,13 +290,12 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
     use crate::cluster::rng::{Purpose, generator};
-    use crate::restaurant::franchise::Franchise;
+    use crate::restaurant::franchise::{Franchise, KEY, shard_of};
+    use crate::restaurant::merge::Change;
     use crate::restaurant::tree::{Paths, Sorted};
 
     const DEPTH: usize = 4;
@@ -306,9 +329,8 @@ mod tests {
         }
         let planted = Tree::plant_sorted(lists, sorted);
         let tails = if is_cut { Tails::new(lists, &planted) } else { Tails::default() };
-        let shards = BTreeMap::from([(0, 0..lists.0.len())]);
         let base = 1.0 / f64::from(OUTCOMES);
-        let mut franchise = Franchise::new(planted, &shards, Parameters::new(DEPTH, 0.6, 0.8), base, true);
+        let mut franchise = Franchise::new(planted, &[0], 1, Parameters::new(DEPTH, 0.6, 0.8), base);
         let mut rng = generator(3, Purpose::Sweep, 0, 0);
         franchise.seat(0, &mut rng);
         (0..3).for_each(|_| franchise.sweep(0, &mut rng));
@@ -324,7 +346,34 @@ mod tests {
         prop::collection::vec(token.prop_map(|(a, b, c, d, outcome)| [a, b, c, d, outcome]), 1..30)
     }
 
+    /// What tokens have taught where every dish has one table.
+    fn at_one_table(lists: &Lists) -> KeptHierarchy {
+        let mut sorted = Sorted::new(lists);
+        sorted.cut_lone();
+        let planted = Tree::plant_sorted(lists, sorted);
+        let tails = Tails::new(lists, &planted);
+        let mut tree = planted.tree;
+        planted.leaves.iter().for_each(|&dish| tree.change(Change { dish, tables: 0, tokens: 1 }));
+        (0..tree.dishes.len() as u32).for_each(|dish| tree.change(Change { dish, tables: 1, tokens: 0 }));
+        KeptHierarchy::of(&tree, &Parameters::new(DEPTH, 0.6, 0.8), OUTCOMES).with_tails(tails)
+    }
+
     proptest! {
+        /// What the tokens of several shards have taught apart is what they teach together, where contexts are of one shard.
+        #[test]
+        fn parts_make_up_the_whole(tokens in contexts(), shards in 1..4u32) {
+            let is_of = |token: &[u32; DEPTH + 1], shard| shard_of(token[..DEPTH].iter().copied(), shards) == shard;
+            let of = |shard: u32| Lists(tokens.iter().filter(|token| is_of(token, shard)).copied().collect());
+            let parts: Vec<KeptHierarchy> = (0..shards).map(|shard| at_one_table(&of(shard))).collect();
+            let (merged, whole) = (KeptHierarchy::merge(&parts), at_one_table(&Lists(tokens.clone())));
+            prop_assert_eq!(&merged.tree, &whole.tree);
+            prop_assert_eq!(&merged.tails, &whole.tails);
+            prop_assert!(merged.is_sound(DEPTH, OUTCOMES, 1000));
+            let first = whole.tree.dishes(whole.tree.level(KEY).start).start;
+            prop_assert_eq!(&merged.customers[first..], &whole.customers[first..]);
+            prop_assert_eq!(&merged.tables, &whole.tables);
+        }
+
         /// Whether contexts of single tokens have restaurants or not, every draw and every probability is the same.
         #[test]
         fn lone_contexts_need_no_restaurants(tokens in contexts(), asked in contexts()) {

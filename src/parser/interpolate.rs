@@ -1,6 +1,6 @@
 //! A parser and an n-gram model as one language model: at each token, p = w p_parser + (1 - w) p_ngram.
 //!
-//! The parser predicts word by word as an incremental parser does ([`Decoder::words_ln`]). Each model sees a token as its own
+//! The parser predicts word by word as an incremental parser does ([`Decoder::predict`]). Each model sees a token as its own
 //! vocabulary has it; a word that one of them does not know is its class or unknown word there, which is at most as
 //! probable as what the two have in common. So the perplexity is an upper bound.
 
@@ -42,7 +42,7 @@ impl Predictions {
     ) -> io::Result<()> {
         let index = Index::new(ngram);
         let work = |decoder: &mut Decoder<'_>, sentence: &Unparsed| {
-            let words_ln = decoder.words_ln(&sentence.given(model, settings.tags));
+            let words_ln = decoder.predict(&sentence.given(model, settings.tags)).words_ln;
             let by_ngram = predict(ngram, index.as_ref(), sentence);
             words_ln.into_iter().zip(by_ngram).map(|(word_ln, q)| [libm::exp(word_ln), q]).collect()
         };

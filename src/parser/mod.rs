@@ -15,7 +15,8 @@
 //! - `treebank`, `lexicon`, `surface`: trees as numbers; words, tags and labels; classes of unknown words
 //! - `element`, `configuration`, `left_corner`: what distributions are conditioned on, and where it is read off
 //! - `action`: what a parser does, in each transition system
-//! - `gold`, `tokens`, `trainer`: derivations of a tree, what is trained on, and the model of the sweep driver
+//! - `gold`, `tokens`, `trainer`, `gather`: derivations of a tree, what is trained on, the model of the sweep driver, and what
+//!   all workers have learned
 //! - `sampled`, `hierarchies`, `filter`, `exchange`: the same where derivations are drawn, with particles
 //! - `latent`: derivations of sentences of which only the words are known
 //! - `distribution`, `model`, `recall`: what was learned, as it is kept and asked; what was asked before
@@ -31,6 +32,7 @@ pub mod element;
 pub mod evaluate;
 pub mod exchange;
 pub mod filter;
+pub mod gather;
 pub mod generate;
 pub mod gold;
 pub mod hierarchies;

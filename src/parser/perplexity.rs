@@ -1,5 +1,11 @@
-//! How well a parser predicts words: -ln of the sum of p over the derivations that a search has found, which is at most p
-//! of the words. So the perplexity is an upper bound of the model's own (Buys & Blunsom 2015, section 5.4).
+//! How well a parser predicts words, in two ways.
+//!
+//! **At once**: by the sum of p over the derivations that a search has found, which is at most p of the words. So the
+//! perplexity is an upper bound of the model's own (Buys & Blunsom 2015, section 5.4). What was dropped on the way is lost.
+//!
+//! **Word by word**, as an n-gram model does: each word is predicted by the derivations that were kept of the words before,
+//! by their shares ([`super::decode::Predicted`]). Given the words before, these probabilities add up to at most one: this
+//! is a language model of its own, the parser with a beam.
 //!
 //! A sentence has a token for each word and one for its end. An unknown word is predicted as its class.
 
@@ -8,7 +14,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::decode::Decoder;
+use super::decode::{Decoder, Given};
 use super::evaluate::{Settings, parse_all};
 use super::model::ParserModel;
 use super::text::{Format, Source, Unparsed, read_sentences};
@@ -22,41 +28,66 @@ pub struct Sum {
     /// Words and ends of sentences.
     pub tokens: u64,
     pub unknown: u64,
+    /// Of the words at once.
     pub ln: f64,
+    /// Of the words one by one.
+    pub by_word_ln: f64,
 }
 
 impl Sum {
     /// The columns of [`Sum::to_row`].
-    pub const COLUMNS: &'static str = "sentence\ttokens\tunknown\tlog_probability\tperplexity\n";
+    pub const COLUMNS: &'static str = "sentence\ttokens\tunknown\tlog_probability\tperplexity\tperplexity_by_word\n";
 
     pub fn add(&mut self, other: &Sum) {
         self.sentences += other.sentences;
         self.tokens += other.tokens;
         self.unknown += other.unknown;
         self.ln += other.ln;
+        self.by_word_ln += other.by_word_ln;
     }
 
+    /// Of a sentence.
+    pub fn of(decoder: &mut Decoder<'_>, model: &ParserModel, given: &[Given]) -> Sum {
+        let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
+        let predicted = decoder.predict(given);
+        let by_word_ln = predicted.words_ln.iter().sum();
+        Sum { sentences: 1, tokens: given.len() as u64 + 1, unknown, ln: predicted.evidence_ln, by_word_ln }
+    }
+
+    /// Of the words at once: an upper bound.
     pub fn perplexity(&self) -> Option<f64> {
-        (self.tokens > 0).then(|| libm::exp(-self.ln / self.tokens as f64))
+        self.perplexity_of(self.ln)
+    }
+
+    /// Of the words one by one.
+    pub fn perplexity_by_word(&self) -> Option<f64> {
+        self.perplexity_of(self.by_word_ln)
+    }
+
+    fn perplexity_of(&self, ln: f64) -> Option<f64> {
+        (self.tokens > 0).then(|| libm::exp(-ln / self.tokens as f64))
     }
 
     pub fn to_json(&self) -> Value {
         json!({
             "perplexity": self.perplexity(), "sentences": self.sentences, "tokens": self.tokens, "unknown": self.unknown,
-            "log_likelihood": self.ln, "bound": "upper",
+            "log_likelihood": self.ln, "bound": "upper", "perplexity_by_word": self.perplexity_by_word(),
         })
     }
 
     pub fn to_row(&self, name: &str) -> String {
-        let perplexity = self.perplexity().map_or("none".to_string(), |p| format!("{p:.4}"));
-        format!("{name}\t{}\t{}\t{:.4}\t{perplexity}\n", self.tokens, self.unknown, self.ln)
+        let show = |perplexity: Option<f64>| perplexity.map_or("none".to_string(), |p| format!("{p:.4}"));
+        let [at_once, by_word] = [self.perplexity(), self.perplexity_by_word()].map(show);
+        format!("{name}\t{}\t{}\t{:.4}\t{at_once}\t{by_word}\n", self.tokens, self.unknown, self.ln)
     }
 
     pub fn to_text(&self) -> String {
-        let perplexity = self.perplexity().map_or("none".to_string(), |p| format!("{p:.2}"));
+        let show = |perplexity: Option<f64>| perplexity.map_or("none".to_string(), |p| format!("{p:.2}"));
         format!(
-            "perplexity at most {perplexity}, over {} tokens: {} words and the ends of {} sentences; {} unknown words are \
-             predicted as their classes; natural log-likelihood {:.2}\n",
+            "perplexity at most {} by the derivations found, {} word by word; over {} tokens: {} words and the ends of {} \
+             sentences; {} unknown words are predicted as their classes; natural log-likelihood {:.2}\n",
+            show(self.perplexity()),
+            show(self.perplexity_by_word()),
             self.tokens,
             self.tokens - self.sentences,
             self.sentences,
@@ -76,11 +107,8 @@ pub fn score(
     report: impl FnMut(Problem),
 ) -> io::Result<Sum> {
     let mut all = Sum::default();
-    let work = |decoder: &mut Decoder<'_>, sentence: &Unparsed| {
-        let given = sentence.given(model, settings.tags);
-        let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
-        Sum { sentences: 1, tokens: given.len() as u64 + 1, unknown, ln: decoder.evidence_ln(&given) }
-    };
+    let work =
+        |decoder: &mut Decoder<'_>, sentence: &Unparsed| Sum::of(decoder, model, &sentence.given(model, settings.tags));
     let batch = |batch: &[Unparsed]| {
         for sum in parse_all(model, settings, batch.len(), |decoder, number| work(decoder, &batch[number])) {
             visit(&sum);

@@ -6,6 +6,7 @@ use timely::worker::Worker;
 
 use super::distribution::KeptHierarchy;
 use super::evaluate::{Settings, evaluate};
+use super::gather::gather;
 use super::job::{OracleKind, Plan};
 use super::lexicon::Lexicon;
 use super::model::{KIND, Kept, ParserModel};
@@ -14,6 +15,7 @@ use super::sampled::Sampler;
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Treebank};
+use crate::cluster::operators::route::Route;
 use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
@@ -117,11 +119,12 @@ pub fn supervise(
         OracleKind::Static => {
             let is_lexicalised = plan.model.lexicalised;
             let tokeniser = Tokeniser { lexicon, system: plan.model.system, contexts: &plan.contexts, is_lexicalised };
-            let tokens = tokeniser.tokens(treebank, plan.schedule.shards, is_mine, is_leader);
-            let trainer = Trainer::new(plan, lexicon, &tokens);
-            drop(tokens);
+            let tokens = tokeniser.tokens(treebank, plan.schedule.shards, is_mine);
+            let own: Vec<u32> = (0..plan.schedule.shards).filter(|shard| is_mine(*shard)).collect();
+            let trainer = Trainer::new(plan, lexicon, &own, tokens);
+            let mut letters = Route::new(worker);
             let (trainer, end) = train(worker, trainer, &plan.schedule, control, |_, round| tell(round))?;
-            Ok((end, is_leader.then(|| trainer.hierarchies(lexicon))))
+            Ok((end, gather(worker, &mut letters, trainer.hierarchies(lexicon))?))
         }
         OracleKind::Sampled => {
             let sampler = Sampler::new(plan, lexicon, treebank, is_mine);

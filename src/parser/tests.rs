@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::action::{Action, System};
 use super::configuration::{Configurations, NOTHING, Upcoming};
-use super::decode::{Decoder, Given, Parse};
+use super::decode::{Decoder, Given, Parse, Predicted};
 use super::gold::Gold;
 use super::job::{ContextSettings, Contexts, ModelSettings, Part, Plan, Search};
 use super::lexicon::Lexicon;
@@ -95,12 +96,12 @@ pub(crate) fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treeba
         contexts: &plan.contexts,
         is_lexicalised: plan.model.lexicalised,
     };
-    let tokens = tokeniser.tokens(&treebank, 1, |_| true, true);
-    let mut trainer = Trainer::new(&plan, &lexicon, &tokens);
+    let tokens = tokeniser.tokens(&treebank, 1, |_| true);
+    let mut trainer = Trainer::new(&plan, &lexicon, &[0], tokens);
     trainer.draw_shard(0, 0);
     trainer.sweep_shard(0, 0..5, 0);
     let kept = {
-        let hierarchies = trainer.hierarchies(&lexicon);
+        let hierarchies = trainer.hierarchies(&lexicon).into_iter().map(Arc::new).collect();
         Kept::new(&plan, lexicon, treebank.is_single_rooted(), hierarchies)
     };
     (ParserModel::new(kept).expect("a sound model"), treebank)
@@ -291,7 +292,8 @@ fn enough_particles_find_the_best_derivation() {
             // Word by word, nothing is lost where no derivation is; where some are, what is left makes up for them.
             for (particles, is_whole) in [(10_000, true), (1, false)] {
                 let mut decoder = Decoder::new(&model, Search::Beam, particles);
-                let (evidence, words_ln) = (decoder.evidence_ln(&words), decoder.words_ln(&words));
+                let Predicted { words_ln, evidence_ln: evidence } = decoder.predict(&words);
+                assert_eq!(evidence, decoder.evidence_ln(&words));
                 let by_word: f64 = words_ln.iter().sum();
                 assert_eq!(words_ln.len(), words.len() + 1);
                 assert!(by_word > evidence - 1e-9 && (!is_whole || by_word < evidence + 1e-9), "{by_word} {evidence}");

@@ -5,9 +5,7 @@
 //! takes every token of each out of its restaurant and seats it again. What is exact with one shard, and what is not with
 //! several, is that of [`Franchise`].
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::distribution::KeptHierarchy;
 use super::job::{Part, Plan};
@@ -31,39 +29,33 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// The model of a worker with these tokens, of all contexts.
-    pub fn new(plan: &Plan, lexicon: &Lexicon, tokens: &[Tokens]) -> Trainer {
-        let plant = |(at, tokens): (usize, &Tokens)| franchise(plan, lexicon, at, Tree::plant(tokens), &tokens.shards);
+    /// The model of a worker with the tokens of its own shards, of all contexts.
+    pub fn new(plan: &Plan, lexicon: &Lexicon, own: &[u32], tokens: Vec<Tokens>) -> Trainer {
+        let plant = |(at, tokens): (usize, Tokens)| franchise(plan, lexicon, at, Tree::plant(&tokens), own);
         let contexts = 0..plan.contexts.all.len();
         let parts: Vec<Franchise> = contexts.clone().zip(tokens).map(plant).collect();
         Trainer { plan: plan.clone(), contexts, tails: vec![Tails::default(); parts.len()], parts }
     }
 
     /// The same of one context alone, as if it were trained with the others, where contexts of single tokens are cut off
-    /// ([`crate::restaurant::lone`]). `sorted` are the tokens, cut; `holds_all`: whether they are those of all shards.
-    pub fn of_one(
-        plan: &Plan,
-        lexicon: &Lexicon,
-        at: usize,
-        mut tokens: Tokens,
-        sorted: Sorted,
-        holds_all: bool,
-    ) -> Trainer {
+    /// ([`crate::restaurant::lone`]).
+    pub fn of_one(plan: &Plan, lexicon: &Lexicon, own: &[u32], at: usize, tokens: Tokens) -> Trainer {
+        let mut sorted = Sorted::new(&tokens);
+        sorted.cut_lone();
         let planted = Tree::plant_sorted(&tokens, sorted);
-        let tails = if holds_all { Tails::new(&tokens, &planted) } else { Tails::default() };
-        let shards = std::mem::take(&mut tokens.shards);
+        let tails = Tails::new(&tokens, &planted);
         drop(tokens); // they are large, and no longer needed
-        let part = franchise(plan, lexicon, at, planted, &shards);
+        let part = franchise(plan, lexicon, at, planted, own);
         Trainer { plan: plan.clone(), contexts: at..at + 1, parts: vec![part], tails: vec![tails] }
     }
 
-    /// What was learned, where the worker holds everything.
-    pub fn hierarchies(self, lexicon: &Lexicon) -> Vec<Arc<KeptHierarchy>> {
+    /// What was learned from the own shards' tokens, by context.
+    pub fn hierarchies(self, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
         let contexts = self.plan.contexts.all[self.contexts].iter().zip(self.parts).zip(self.tails);
         let keep = |(((part, _), franchise), tails): ((&(Part, _), Franchise), Tails)| {
             let outcomes = lexicon.outcomes(*part, self.plan.model.system);
             let (tree, parameters) = franchise.into_tree();
-            Arc::new(KeptHierarchy::of(&tree, &parameters, outcomes).with_tails(tails))
+            KeptHierarchy::of(&tree, &parameters, outcomes).with_tails(tails)
         };
         contexts.map(keep).collect()
     }
@@ -76,17 +68,11 @@ impl Trainer {
 }
 
 /// The restaurants of a context.
-fn franchise(
-    plan: &Plan,
-    lexicon: &Lexicon,
-    context: usize,
-    planted: Planted,
-    shards: &BTreeMap<u32, Range<usize>>,
-) -> Franchise {
+fn franchise(plan: &Plan, lexicon: &Lexicon, context: usize, planted: Planted, own: &[u32]) -> Franchise {
     let (part, elements) = &plan.contexts.all[context];
     let parameters = Parameters::new(elements.len(), plan.model.discount, plan.model.strength);
     let base = 1.0 / f64::from(lexicon.outcomes(*part, plan.model.system));
-    Franchise::new(planted, shards, parameters, base, plan.schedule.shards == 1)
+    Franchise::new(planted, own, plan.schedule.shards, parameters, base)
 }
 
 /// The sums of the statistics of all shards, in their order; none where there are none.
@@ -107,6 +93,7 @@ impl Model for Trainer {
         for part in 0..self.parts.len() {
             let mut rng = self.rng(Purpose::Initial, part, number, 0);
             self.parts[part].seat(number, &mut rng);
+            self.parts[part].note();
         }
     }
 
@@ -127,14 +114,11 @@ impl Model for Trainer {
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
         for part in 0..self.parts.len() {
-            self.parts[part].undo();
             for sweep in sweeps.clone() {
                 let mut rng = self.rng(Purpose::Sweep, part, number, sweep);
                 self.parts[part].sweep(number, &mut rng);
             }
-            if self.plan.schedule.shards > 1 {
-                self.parts[part].note();
-            }
+            self.parts[part].note();
         }
     }
 

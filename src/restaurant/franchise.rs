@@ -1,24 +1,43 @@
-//! A tree of restaurants whose tokens are dealt to shards: the state that a sweep driver's model keeps for one
-//! hierarchical Pitman-Yor process.
+//! A tree of restaurants whose tokens are dealt to shards by their contexts: the state that a sweep driver's model keeps for
+//! one hierarchical Pitman-Yor process.
+//!
+//! A token's shard follows from the first elements of its context ([`shard_of`]). So all customers of a longer context
+//! are of one shard: its restaurant is known nowhere else, and nobody has to be told of it. Only the **top**, the few
+//! restaurants of shorter contexts, is common to all: there every shard opens and closes tables against the counts as they
+//! stood at the last synchronisation and its own changes, and the sums are then set right ([`super::merge`]). With one shard
+//! nothing is common, and a sweep is the Gibbs sampler.
 //!
 //! Tokens are distinct (context, outcome) leaves with counts, in the order of the tree, so that a sweep stays in the
-//! cache. With one shard a sweep is the Gibbs sampler. With several, every shard opens and closes tables against the counts
-//! as they stood at the last synchronisation and its own changes, and the sums are then set right ([`super::merge`]); how
-//! often each leaf occurs is exact at every moment.
+//! cache; where they come from, and in which order, makes no difference.
 //!
-//! The caller goes through: `seat` or `load` of each own shard, `synchronise`; then again and again `sweep` of each own
-//! shard, `synchronise`, `statistics` of each own shard, `learn`.
+//! The caller goes through: `seat` or `load` of each own shard, `synchronise`; then again and again `sweep` and `note` of each
+//! own shard, `synchronise`, `statistics` of each own shard, `learn`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::lone::SHORTEST;
 use super::merge::{Change, Marks};
 use super::owners::{Home, Homes, Owners};
 use super::parameters::{Census, Hyperprior, Parameters};
 use super::seating::{DEEPEST, House, Path};
-use super::tree::{NONE, Planted, Tree};
+use super::tree::{Dish, NONE, Planted, Tree};
 use crate::cluster::rng::Generator;
 use crate::cluster::sweep::Post;
+
+/// So many elements of a context say which shard its tokens are of.
+pub const KEY: usize = 2;
+
+// No token stops in the top.
+const _: () = assert!(KEY <= SHORTEST);
+
+/// The shard of the tokens whose contexts begin with `elements`; those behind the first [`KEY`] do not matter.
+#[inline]
+pub fn shard_of(elements: impl Iterator<Item = u32>, shards: u32) -> u32 {
+    let mix = |hash: u64, element| (hash ^ u64::from(element)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let hash = elements.take(KEY).fold(0x85eb_ca6b, mix).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    ((u128::from(hash) * u128::from(shards)) >> 64) as u32
+}
 
 /// Leaves and how many tokens each has, in the order of contexts.
 type Leaves = Vec<(u32, u32)>;
@@ -32,23 +51,29 @@ struct AtHome {
     busy_restaurants: Vec<u32>,
 }
 
+/// What is common to all shards, as it was at the last synchronisation: the last restaurants and dishes of the tree, with the
+/// same numbers less those of the first.
+struct Top {
+    tree: Tree,
+    first_dish: u32,
+    first_restaurant: u32,
+    /// The first dish below: its tables are customers in the top.
+    first_below: u32,
+    /// What the sweep over a shard has touched.
+    marks: Marks,
+    owners: Option<Owners>,
+}
+
 pub struct Franchise {
     tree: Tree,
     house: House,
     shards: BTreeMap<u32, Leaves>,
-    /// Whether the job has one shard, whose counts nobody else changes.
-    is_alone: bool,
-    /// Tables by dish at the last synchronisation; empty where there is one shard alone.
-    base: Vec<u32>,
+    top: Top,
     /// Until the first synchronisation: what is known of where dishes are at home.
-    homes: Homes,
+    homes: Option<Homes>,
     at_home: BTreeMap<u32, AtHome>,
-    owners: Option<Owners>,
-    /// Dishes whose tables the sweep over a shard has changed.
-    marks: Marks,
-    /// What the own shards have changed, and how many of these changes do not stand in the counts (any more).
+    /// What the own shards have changed in the top, where nothing of it stands.
     changes: Vec<Change>,
-    undone: usize,
     /// Tables by shard from a checkpoint, until it is known which dishes they are of.
     loaded: Vec<(u32, Vec<u32>)>,
     census: Census,
@@ -56,31 +81,102 @@ pub struct Franchise {
     probabilities: [f64; DEEPEST + 1],
 }
 
+impl Top {
+    fn new(tree: &Tree, shards: u32) -> Top {
+        let depths = if shards == 1 { 0 } else { KEY.min(tree.depth()) };
+        let first_dish = tree.first_dish_above(depths);
+        Top {
+            tree: tree.top(depths),
+            first_dish,
+            first_restaurant: tree.first_restaurant_above(depths),
+            first_below: if depths == 0 { first_dish } else { tree.levels[depths].dishes.start },
+            marks: Marks::new(tree.dishes.len() - first_dish as usize),
+            owners: None,
+        }
+    }
+
+    /// Whether anything is common.
+    fn is_there(&self) -> bool {
+        !self.tree.levels.is_empty()
+    }
+
+    /// Agrees with the other workers on who adds up what, and on what is at home where.
+    fn agree(&mut self, homes: &mut Homes, post: &mut Post<'_>) {
+        let mut common = Homes {
+            dishes: homes.dishes.split_off(self.first_dish as usize),
+            restaurants: homes.restaurants.split_off(self.first_restaurant as usize),
+        };
+        self.owners = Some(Owners::agree(&self.tree, &mut common, false, post));
+        homes.dishes.append(&mut common.dishes);
+        homes.restaurants.append(&mut common.restaurants);
+    }
+
+    /// Notes that the tables of a dish of `path` have changed.
+    #[inline]
+    fn touch(&mut self, path: &Path, dish: u32) {
+        if dish >= self.first_dish {
+            self.marks.set(dish - self.first_dish);
+        } else if dish >= self.first_below {
+            self.marks.set(path.dish(self.tree.levels.len() - 1) - self.first_dish);
+        }
+    }
+
+    /// Shows what was touched, by how much it changed, and leaves it as it was at the last synchronisation.
+    fn take_back(&mut self, tree: &mut Tree, mut show: impl FnMut(Change)) {
+        let deepest = self.tree.levels.last().map_or(0, |level| level.dishes.end);
+        let counts = |dish: &Dish| (dish.customers, dish.tables);
+        for dish in self.marks.iter() {
+            let (before, now) = (&self.tree.dishes[dish as usize], &mut tree.dishes[(dish + self.first_dish) as usize]);
+            // Above the deepest ones, customers are the tables below.
+            let tokens = if dish < deepest { now.customers.wrapping_sub(before.customers) as i32 } else { 0 };
+            let tables = now.tables.wrapping_sub(before.tables) as i32;
+            if (tables, tokens) != (0, 0) {
+                show(Change { dish, tables, tokens });
+            }
+            (now.customers, now.tables) = counts(before);
+            if before.parent != NONE {
+                let above = &mut tree.dishes[(before.parent + self.first_dish) as usize];
+                above.customers = self.tree.dishes[before.parent as usize].customers;
+            }
+        }
+        self.marks.clear();
+        tree.restaurants[self.first_restaurant as usize..].copy_from_slice(&self.tree.restaurants);
+    }
+
+    /// Brings what all shards have changed together, and writes it into `tree`, where nothing of it stands.
+    fn synchronise(&mut self, tree: &mut Tree, changes: &[Change], post: &mut Post<'_>) {
+        let first = self.first_dish;
+        let mut settle = |dish: u32, top: &Tree| {
+            let (now, settled) = (&mut tree.dishes[(dish + first) as usize], top.dishes[dish as usize]);
+            (now.customers, now.tables) = (settled.customers, settled.tables);
+        };
+        match &mut self.owners {
+            Some(owners) => owners.synchronise(&mut self.tree, changes, post, settle),
+            None => {
+                changes.iter().for_each(|change| self.tree.apply(*change, &mut self.marks));
+                self.tree.repair(&mut self.marks);
+                self.marks.iter().for_each(|dish| settle(dish, &self.tree));
+                self.marks.clear();
+            }
+        }
+        tree.restaurants[self.first_restaurant as usize..].copy_from_slice(&self.tree.restaurants);
+    }
+}
+
 impl Franchise {
-    /// The restaurants of `planted`, whose tokens of each own shard are a run; other tokens are held for others. `base` is
-    /// the probability of every outcome below the root.
-    pub fn new(
-        planted: Planted,
-        tokens: &BTreeMap<u32, Range<usize>>,
-        parameters: Parameters,
-        base: f64,
-        is_alone: bool,
-    ) -> Franchise {
-        let shards = deal(&planted, tokens);
+    /// The restaurants of `planted`, whose tokens are those of the own of so many `shards`. `base` is the probability of
+    /// every outcome below the root.
+    pub fn new(planted: Planted, own: &[u32], shards: u32, parameters: Parameters, base: f64) -> Franchise {
+        let dealt = deal(&planted, own, shards);
         let tree = planted.tree;
-        let dishes = if is_alone { 0 } else { tree.dishes.len() };
-        let homes = own_homes(&tree, &shards);
+        let homes = Some(own_homes(&tree, &dealt));
         Franchise {
             house: House::new(parameters, base),
-            shards,
-            is_alone,
-            base: vec![0; dishes],
+            top: Top::new(&tree, shards),
+            shards: dealt,
             homes,
             at_home: BTreeMap::new(),
-            owners: None,
-            marks: Marks::new(dishes),
             changes: vec![],
-            undone: 0,
             loaded: vec![],
             census: Census::default(),
             path: Path::default(),
@@ -93,7 +189,7 @@ impl Franchise {
         &self.tree
     }
 
-    /// What was learned, where all tokens are counted; the rest is dropped.
+    /// What was learned of the own tokens' contexts; the rest is dropped.
     pub fn into_tree(self) -> (Tree, Parameters) {
         (self.tree, self.house.parameters)
     }
@@ -113,24 +209,14 @@ impl Franchise {
 
     /// Seats the tokens of a shard for the first time.
     pub fn seat(&mut self, number: u32, rng: &mut Generator) {
-        self.undo();
         let leaves = self.shards.remove(&number).unwrap_or_default();
-        let Franchise { tree, house, path, probabilities, marks, is_alone, .. } = self;
-        let mut changed = |dish, _| {
-            if !*is_alone {
-                marks.set(dish);
-            }
-        };
+        let Franchise { tree, house, path, probabilities, top, .. } = self;
         for &(leaf, tokens) in &leaves {
             path.find(tree, leaf);
             for _ in 0..tokens {
                 house.probabilities(tree, path, probabilities);
-                house.add(tree, path, path.depth(), probabilities, &mut changed, rng);
+                house.add(tree, path, path.depth(), probabilities, &mut |dish, _| top.touch(path, dish), rng);
             }
-        }
-        if !self.is_alone {
-            self.changes.extend(token_changes(&leaves));
-            self.note();
         }
         self.shards.insert(number, leaves);
     }
@@ -138,60 +224,28 @@ impl Franchise {
     /// Takes every token of a shard out and seats it again.
     pub fn sweep(&mut self, number: u32, rng: &mut Generator) {
         let leaves = self.shards.remove(&number).unwrap_or_default();
-        match self.is_alone {
-            true => self.reseat(&leaves, |_, _, _| (), rng),
-            // A token that was its dish's only customer comes back to it, and opens a table again.
-            false => self.reseat(
-                &leaves,
-                |marks, dish, is_only| {
-                    if !is_only {
-                        marks.set(dish)
-                    }
-                },
-                rng,
-            ),
-        }
-        self.shards.insert(number, leaves);
-    }
-
-    #[inline(always)]
-    fn reseat(&mut self, leaves: &Leaves, mark: impl Fn(&mut Marks, u32, bool), rng: &mut Generator) {
-        let Franchise { tree, house, path, probabilities, marks, .. } = self;
-        let mut changed = |dish, is_only| mark(marks, dish, is_only);
-        for &(leaf, tokens) in leaves {
+        let Franchise { tree, house, path, probabilities, top, .. } = self;
+        for &(leaf, tokens) in &leaves {
             path.find(tree, leaf);
+            // A token that was its dish's only customer comes back to it, and opens a table again.
+            let mut changed = |dish, is_only: bool| {
+                if !is_only {
+                    top.touch(path, dish);
+                }
+            };
             for _ in 0..tokens {
                 house.remove(tree, path, path.depth(), &mut changed, rng);
                 house.probabilities(tree, path, probabilities);
                 house.add(tree, path, path.depth(), probabilities, &mut changed, rng);
             }
         }
+        self.shards.insert(number, leaves);
     }
 
-    /// Notes what the sweeps over a shard have changed since the last synchronisation.
+    /// Notes what was done to a shard since the last synchronisation, and returns the top to where it was then.
     pub fn note(&mut self) {
-        for dish in self.marks.iter() {
-            let tables = self.tree.dishes[dish as usize].tables.wrapping_sub(self.base[dish as usize]) as i32;
-            if tables != 0 {
-                self.changes.push(Change { dish, tables, tokens: 0 });
-            }
-        }
-        self.marks.clear();
-    }
-
-    /// Returns the counts to where they were at the last synchronisation.
-    pub fn undo(&mut self) {
-        for change in &self.changes[self.undone..] {
-            self.tree.change(Change { tables: -change.tables, tokens: -change.tokens, ..*change });
-        }
-        self.undone = self.changes.len();
-    }
-
-    /// Notes changes that do not stand in the counts.
-    fn note_undone(&mut self, changes: impl IntoIterator<Item = Change>) {
-        self.undo();
-        self.changes.extend(changes);
-        self.undone = self.changes.len();
+        let Franchise { tree, top, changes, .. } = self;
+        top.take_back(tree, |change| changes.push(change));
     }
 
     /// What a checkpoint keeps of a shard: tables of the dishes whose home it is, by number.
@@ -202,53 +256,44 @@ impl Franchise {
 
     /// Takes a shard from a checkpoint.
     pub fn load(&mut self, number: u32, tables: Vec<u32>) {
-        let changes = self.shards.get(&number).map_or(vec![], token_changes);
-        self.note_undone(changes);
         self.loaded.push((number, tables));
     }
 
-    /// Turns tables from a checkpoint into changes of the dishes that they are of.
+    /// Seats the tokens of shards from a checkpoint at their tables.
     fn take_loaded(&mut self) {
         for (number, tables) in std::mem::take(&mut self.loaded) {
-            let dishes: Vec<u32> = self.at_home.get(&number).expect("an own shard").dishes.iter().collect();
+            let dishes: Vec<u32> = self.at_home[&number].dishes.iter().collect();
             assert_eq!(dishes.len(), tables.len(), "the checkpoint of shard {number} has other dishes");
-            let change = |(dish, tables)| Change { dish, tables: tables as i32, tokens: 0 };
-            self.note_undone(dishes.into_iter().zip(tables).map(change));
+            let tokens =
+                self.shards[&number].iter().map(|&(dish, tokens)| Change { dish, tables: 0, tokens: tokens as i32 });
+            let tables =
+                dishes.into_iter().zip(tables).map(|(dish, tables)| Change { dish, tables: tables as i32, tokens: 0 });
+            for change in tokens.chain(tables) {
+                self.tree.change(change);
+                self.path.find(&self.tree, change.dish);
+                self.top.touch(&self.path, change.dish);
+            }
+            self.note();
         }
     }
 
     /// Brings what all shards have changed together. Every worker calls this.
     pub fn synchronise(&mut self, post: &mut Post<'_>) {
-        if post.peers() > 1 && self.owners.is_none() && !self.is_alone {
-            self.owners = Some(Owners::agree(&self.tree, &mut self.homes, false, post));
-        }
-        if !self.homes.dishes.is_empty() {
-            self.settle_homes();
+        if let Some(mut homes) = self.homes.take() {
+            if post.peers() > 1 && self.top.is_there() {
+                self.top.agree(&mut homes, post);
+            }
+            self.settle(&homes);
         }
         self.take_loaded();
-        let (changes, undone) = (std::mem::take(&mut self.changes), std::mem::take(&mut self.undone));
-        let base = &mut self.base;
-        if let Some(owners) = &mut self.owners {
-            return owners.synchronise(&mut self.tree, &changes, post, |dish, tree| {
-                base[dish as usize] = tree.dishes[dish as usize].tables;
-            });
-        }
-        if changes.is_empty() {
-            return;
-        }
-        let mut marks = Marks::new(self.tree.dishes.len());
-        let (undone, standing) = changes.split_at(undone);
-        undone.iter().for_each(|change| self.tree.apply(*change, &mut marks));
-        standing.iter().for_each(|change| self.tree.touch(*change, &mut marks));
-        self.tree.repair(&mut marks);
-        if !self.is_alone {
-            marks.iter().for_each(|dish| base[dish as usize] = self.tree.dishes[dish as usize].tables);
+        if self.top.is_there() {
+            let changes = std::mem::take(&mut self.changes);
+            self.top.synchronise(&mut self.tree, &changes, post);
         }
     }
 
     /// Notes what is at home in each own shard, once all workers agree.
-    fn settle_homes(&mut self) {
-        let homes = std::mem::take(&mut self.homes);
+    fn settle(&mut self, homes: &Homes) {
         let nothing = || AtHome { dishes: Marks::new(homes.dishes.len()), ..AtHome::default() };
         self.at_home = self.shards.keys().map(|&number| (number, nothing())).collect();
         for (dish, &(home, tokens)) in (0..).zip(&homes.dishes) {
@@ -300,26 +345,27 @@ impl Franchise {
     }
 }
 
-/// The tokens of a shard as changes: where they are counted for the first time.
-fn token_changes(leaves: &Leaves) -> Vec<Change> {
-    leaves.iter().map(|&(dish, tokens)| Change { dish, tables: 0, tokens: tokens as i32 }).collect()
+/// The leaves of each own shard.
+fn deal(planted: &Planted, own: &[u32], shards: u32) -> BTreeMap<u32, Leaves> {
+    let mut dealt: BTreeMap<u32, Leaves> = own.iter().map(|&number| (number, vec![])).collect();
+    for same in planted.leaves.chunk_by(|a, b| a == b) {
+        let number = shard_of(key(&planted.tree, same[0]), shards);
+        dealt.get_mut(&number).expect("tokens of own shards").push((same[0], same.len() as u32));
+    }
+    dealt
 }
 
-/// The leaves of each own shard.
-fn deal(planted: &Planted, tokens: &BTreeMap<u32, Range<usize>>) -> BTreeMap<u32, Leaves> {
-    let mut shards: BTreeMap<u32, Leaves> = tokens.keys().map(|&number| (number, vec![])).collect();
-    let mut runs: Vec<(&Range<usize>, u32)> = tokens.iter().map(|(number, range)| (range, *number)).collect();
-    runs.sort_by_key(|(range, _)| range.start);
-    for (&token, &leaf) in planted.order.iter().zip(&planted.leaves) {
-        let run = runs.partition_point(|(range, _)| range.end <= token as usize);
-        let Some((_, number)) = runs.get(run) else { continue }; // held for others
-        let leaves = shards.get_mut(number).expect("a shard");
-        match leaves.last_mut() {
-            Some((last, tokens)) if *last == leaf => *tokens += 1,
-            _ => leaves.push((leaf, 1)),
+/// The first elements of the context in which a dish is served.
+fn key(tree: &Tree, dish: u32) -> impl Iterator<Item = u32> {
+    let mut restaurant = tree.dishes[dish as usize].restaurant;
+    let mut elements = [NONE; KEY];
+    for depth in (0..tree.depth_of(dish)).rev() {
+        if let Some(element) = elements.get_mut(depth) {
+            *element = tree.elements[restaurant as usize];
         }
+        restaurant = tree.parent_of(restaurant);
     }
-    shards
+    elements.into_iter().filter(|element| *element != NONE)
 }
 
 /// The homes of dishes and restaurants as far as a worker's own shards tell.

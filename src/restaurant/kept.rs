@@ -61,6 +61,65 @@ impl KeptTree {
         kept
     }
 
+    /// Trees of parts of the tokens, as one: restaurants of the same context are one, and so are their dishes of the same
+    /// outcome. `keep` is shown, in the order of their new numbers, each restaurant followed by its dishes: a part that has
+    /// it, and its number there.
+    pub fn merge(parts: &[&KeptTree], mut keep: impl FnMut(u32, Kind)) -> KeptTree {
+        let mut kept = KeptTree::default();
+        kept.reserve_for(parts);
+        // Of the restaurants of a level: by which parts they are had, and where these end.
+        let is_there = |part: &u32| parts[*part as usize].restaurants() > 0;
+        let mut sources: Vec<(u32, u32)> = (0..parts.len() as u32).filter(is_there).map(|part| (part, 0)).collect();
+        let mut ends: Vec<usize> = Some(sources.len()).filter(|&all| all > 0).into_iter().collect();
+        let depths = parts.iter().map(|part| part.levels.len()).max().unwrap_or(1) - 1;
+        for _ in 0..depths {
+            kept.levels.push(kept.elements.len() as u32);
+            let next_level = kept.elements.len() + ends.len();
+            let (mut below, mut below_ends) = (vec![], vec![]);
+            let mut start = 0;
+            for &end in &ends {
+                let own = &sources[start..end];
+                start = end;
+                kept.elements.push(parts[own[0].0 as usize].element(own[0].1 as usize));
+                kept.dishes.push(kept.outcomes.len() as u32);
+                keep(own[0].0, Kind::Restaurant(own[0].1));
+                merge_by(
+                    own,
+                    |part, restaurant| parts[part].dishes(restaurant),
+                    |part, dish| parts[part].outcome(dish),
+                    |same| {
+                        kept.outcomes.push(parts[same[0].0 as usize].outcome(same[0].1 as usize));
+                        keep(same[0].0, Kind::Dish(same[0].1));
+                    },
+                );
+                kept.children.push((next_level + below_ends.len()) as u32);
+                merge_by(
+                    own,
+                    |part, restaurant| parts[part].children(restaurant),
+                    |part, child| parts[part].element(child),
+                    |same| {
+                        below.extend_from_slice(same);
+                        below_ends.push(below.len());
+                    },
+                );
+            }
+            (sources, ends) = (below, below_ends);
+        }
+        let all = kept.elements.len() as u32;
+        kept.levels.push(all);
+        kept.children.push(all);
+        kept.dishes.push(kept.outcomes.len() as u32);
+        kept
+    }
+
+    /// Makes room for all of `parts`.
+    fn reserve_for(&mut self, parts: &[&KeptTree]) {
+        let restaurants = parts.iter().map(|part| part.restaurants()).sum::<usize>() + 1;
+        let by_restaurant = [&mut self.elements, &mut self.children, &mut self.dishes];
+        by_restaurant.into_iter().for_each(|list| list.reserve_exact(restaurants));
+        self.outcomes.reserve_exact(parts.iter().map(|part| part.all_dishes()).sum());
+    }
+
     /// Makes room: growing by doubling would copy, and peak.
     fn reserve(&mut self, tree: &Tree, is_kept: impl Fn(u32) -> bool, is_dish_kept: impl Fn(u32) -> bool) {
         let restaurants = (0..tree.restaurants.len() as u32).filter(|&restaurant| is_kept(restaurant)).count();
@@ -153,6 +212,30 @@ impl KeptTree {
         let place = find(&self.elements[children.clone()], element)?;
         Some(children.start + place)
     }
+}
+
+/// A restaurant or a dish of a part, by its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Restaurant(u32),
+    Dish(u32),
+}
+
+/// Shows what several restaurants have, by rising key; what has the same key together. `own` are parts and numbers.
+fn merge_by(
+    own: &[(u32, u32)],
+    list: impl Fn(usize, usize) -> Range<usize>,
+    key: impl Fn(usize, usize) -> u32,
+    mut show: impl FnMut(&[(u32, u32)]),
+) {
+    let of = |&(part, number): &(u32, u32)| list(part as usize, number as usize).map(move |at| (part, at as u32));
+    if let [only] = own {
+        return of(only).for_each(|one| show(&[one]));
+    }
+    let key = |&(part, at): &(u32, u32)| key(part as usize, at as usize);
+    let mut all: Vec<(u32, u32)> = own.iter().flat_map(of).collect();
+    all.sort_by_key(key);
+    all.chunk_by(|a, b| key(a) == key(b)).for_each(show);
 }
 
 /// Whether these can be where runs begin, the last ending at `end`.

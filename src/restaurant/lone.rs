@@ -18,26 +18,13 @@ use super::tree::{Paths, Planted, Sorted, Tree};
 pub const SHORTEST: usize = 2;
 
 impl Sorted {
-    /// Cuts every context to what it shares with another token's; for all tokens that there are, not a part of them.
+    /// Cuts every context to what it shares with another token's. All tokens whose contexts begin with the same [`SHORTEST`]
+    /// elements have to be there.
     pub fn cut_lone(&mut self) {
         for place in 0..self.order.len() {
             let next = self.shared.get(place + 1).copied().unwrap_or(0);
             let least = self.lengths[place].min(SHORTEST as u8);
             self.lengths[place] = self.shared[place].max(next).max(least);
-        }
-    }
-
-    /// The lengths by token.
-    pub fn lengths_by_token(&self) -> Vec<u8> {
-        let mut lengths = vec![0; self.order.len()];
-        self.order.iter().zip(&self.lengths).for_each(|(&token, &length)| lengths[token as usize] = length);
-        lengths
-    }
-
-    /// Cuts every context to a length that somebody who has all tokens has found.
-    pub fn cut_to(&mut self, by_token: &[u8]) {
-        for (length, &token) in self.lengths.iter_mut().zip(&self.order) {
-            *length = by_token[token as usize];
         }
     }
 }
@@ -89,8 +76,7 @@ impl Tails {
         if tails.starts.iter().all(|&count| count == 0) {
             return Tails::default();
         }
-        (1..tails.starts.len()).for_each(|at| tails.starts[at] += tails.starts[at - 1]);
-        tails.place_levels(&numbers);
+        tails.place(&numbers.starts);
         let mut next = tails.starts.clone();
         // Tokens come in the order of their contexts: so the tails of a restaurant rise.
         for place in 0..planted.order.len() {
@@ -106,9 +92,43 @@ impl Tails {
         tails
     }
 
-    fn place_levels(&mut self, numbers: &Numbers) {
+    /// The tails of parts of the tokens, as one. `levels` and `origins` are of the tree of all: where the restaurants of each
+    /// depth begin, and, by restaurant, a part and its number there; a restaurant that several parts have has no tails.
+    pub fn merge(parts: &[&Tails], levels: &[u32], origins: &[(u32, u32)]) -> Tails {
+        let filled: Vec<&Tails> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+        let Some(first) = filled.first() else { return Tails::default() };
+        let widest = |at: usize| filled.iter().map(|part| part.widths[at]).max().expect("a part");
+        let mut tails =
+            Tails { widths: (0..first.widths.len()).map(widest).collect(), starts: vec![0], ..Tails::default() };
+        let of = |&(part, restaurant): &(u32, u32)| {
+            let part = parts[part as usize];
+            let at = |restaurant: u32| part.starts.get(restaurant as usize).copied().unwrap_or(0);
+            (part, at(restaurant)..at(restaurant + 1))
+        };
+        tails.starts.extend(origins.iter().map(|origin| of(origin).1.len() as u32));
+        tails.place(&levels.iter().map(|&start| start as usize).collect::<Vec<_>>());
         let mut at = 0;
-        for (depth, restaurants) in numbers.starts.windows(2).enumerate() {
+        for (depth, restaurants) in levels.windows(2).enumerate() {
+            for origin in &origins[restaurants[0] as usize..restaurants[1] as usize] {
+                let (part, own) = of(origin);
+                for tail in own {
+                    let mut from = part.at(tail, depth);
+                    for (&own, &width) in part.widths[depth..].iter().zip(&tails.widths[depth..]) {
+                        write(&mut tails.bytes, &mut at, read(&part.bytes, from, own), width);
+                        from += usize::from(own);
+                    }
+                }
+            }
+        }
+        tails
+    }
+
+    /// Makes room, where `starts` has the number of tails of each restaurant behind the next; `levels` are the first
+    /// restaurants of each depth, and the number of all.
+    fn place(&mut self, levels: &[usize]) {
+        (1..self.starts.len()).for_each(|at| self.starts[at] += self.starts[at - 1]);
+        let mut at = 0;
+        for (depth, restaurants) in levels.windows(2).enumerate() {
             let [first, end] = [restaurants[0], restaurants[1]].map(|restaurant| self.starts[restaurant]);
             self.levels.push((first, at));
             at += u64::from(end - first) * self.width(depth) as u64;

@@ -245,6 +245,43 @@ impl Tree {
         tree
     }
 
+    /// The first dish of contexts shorter than `depth`; there are no others behind it.
+    pub fn first_dish_above(&self, depth: usize) -> u32 {
+        depth.checked_sub(1).map_or(self.dishes.len() as u32, |last| self.levels[last].dishes.start)
+    }
+
+    /// The first restaurant of contexts shorter than `depth`; there are no others behind it.
+    pub fn first_restaurant_above(&self, depth: usize) -> u32 {
+        depth.checked_sub(1).map_or(self.restaurants.len() as u32, |last| self.levels[last].restaurants.start)
+    }
+
+    /// The restaurants of contexts shorter than `depth` as a tree of their own, which numbers them in the same order.
+    pub fn top(&self, depth: usize) -> Tree {
+        let (dishes, restaurants) = (self.first_dish_above(depth), self.first_restaurant_above(depth));
+        let less = |range: &Range<u32>, by: u32| range.start - by..range.end - by;
+        let (of_dishes, of_restaurants) = (dishes as usize.., restaurants as usize..);
+        let dish = |dish: &Dish| Dish {
+            parent: if dish.parent == NONE { NONE } else { dish.parent - dishes },
+            restaurant: dish.restaurant - restaurants,
+            ..*dish
+        };
+        Tree {
+            dishes: self.dishes[of_dishes.clone()].iter().map(dish).collect(),
+            restaurants: self.restaurants[of_restaurants.clone()].to_vec(),
+            visits: vec![],
+            outcomes: self.outcomes[of_dishes].to_vec(),
+            elements: self.elements[of_restaurants.clone()].to_vec(),
+            first: self.first[of_restaurants].iter().map(|first| first - dishes).collect(),
+            levels: self.levels[..depth]
+                .iter()
+                .map(|level| Level {
+                    restaurants: less(&level.restaurants, restaurants),
+                    dishes: less(&level.dishes, dishes),
+                })
+                .collect(),
+        }
+    }
+
     /// The longest context.
     pub fn depth(&self) -> usize {
         self.levels.len() - 1

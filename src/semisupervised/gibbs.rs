@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::parses::{Trees, each_tree};
 use super::text::Sentences;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
@@ -105,16 +104,14 @@ impl<'m> Gibbs<'m> {
     pub fn add_shard(
         &mut self,
         number: u32,
-        trees: &mut dyn Iterator<Item = Vec<Word>>,
-        raw: Option<(&Sentences, &Trees)>,
+        trees: impl Iterator<Item = Vec<Word>>,
+        raw: impl Iterator<Item = Vec<Word>>,
     ) {
         let (lexicon, model) = (&self.model.kept.lexicon, self.model);
         let mut shard = Shard::default();
         trees.for_each(|words| shard.push(&words, lexicon, model));
         shard.observed = shard.sentences.len();
-        if let Some((sentences, trees)) = raw {
-            each_tree(sentences, trees, |words| shard.push(words, lexicon, model));
-        }
+        raw.for_each(|words| shard.push(&words, lexicon, model));
         self.shards.insert(number, shard);
     }
 

@@ -18,18 +18,19 @@
 //! as the static oracle derives it. Given the trees, the seating of words is sampled as in a parser job. Where tags and trees
 //! are drawn, see [`gibbs`].
 //!
-//! **Memory.** Text is read twice (which words, the words themselves) and never kept as text: 4 bytes a word, and 6 for its
-//! place in its tree. The contexts of a parser learn one behind the other (`learning`), and the restaurants of a worker
-//! are those of its shards in one context, without those of contexts that a single token has ([`crate::restaurant::lone`]). The first
-//! worker has the words, trees and restaurants of all, since it writes the model: so the corpus need not fit as text, but its
-//! counts must fit there, one context at a time, and what was learned. Every worker reads and unpacks all files, and cuts into
-//! words only the paragraphs of its own shards. The report has the most memory of each stage.
+//! **Memory.** Raw text is read once, by every worker; the paragraphs of its own shards are cut into words, and kept on disk as
+//! numbers ([`shelf`]). In memory a word takes 6 bytes for its place in its tree. The contexts of a parser learn one behind the
+//! other (`learning`). For each, tokens go to the worker whose shard their context is of: so a restaurant is on one worker, but
+//! for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a single
+//! token has need no restaurants ([`crate::restaurant::lone`]). The first worker gathers what was learned, as it is written to
+//! the model file: so the model has to fit there, as it has to wherever it is used. The report has the most memory of each
+//! stage.
 //!
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
 //! - `paragraphs`: paragraphs that go over several lines
-//! - `text`: raw text, as sentences of numbers, dealt to shards
+//! - `text`, `shelf`: raw text, as sentences of numbers, dealt to shards; sentences on disk
 //! - `parses`: a pass of parsing, and its trees
-//! - `learning`: what is learned from them, context by context
+//! - `learning`, `shuffle`: what is learned from them, context by context; tokens on their way to their shards
 //! - `gibbs`: tags and trees that are drawn
 //! - `ngram`: the n-gram model to compare with
 
@@ -41,6 +42,8 @@ pub mod paragraphs;
 pub mod parses;
 pub mod report;
 pub mod run;
+pub mod shelf;
+pub mod shuffle;
 pub mod text;
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The n-gram model to compare with: an HPYLM of the very words that the parser has learned from, with the same
 //! vocabulary.
 
-use std::collections::BTreeMap;
-
 use timely::worker::Worker;
 
 use super::job::Plan;
+use super::shelf::Shelf;
 use super::text::{Sentences, Text};
 use crate::cluster::sweep::{Control, End, Round, Schedule, train};
 use crate::corpus::documents::Format;
@@ -79,19 +78,20 @@ fn tokens(plan: &Plan, treebank: &Treebank, text: &Text, symbols: Symbols, is_mi
         sentence.push(symbols.end);
         tokens.push_sentence(&sentence);
     };
-    let raw = |of: &BTreeMap<u32, Sentences>, shard: u32| of.get(&shard).cloned().unwrap_or_default();
     for shard in (0..plan.shards()).filter(|shard| is_mine(*shard)) {
         let start = tokens.len();
         for number in runs[shard as usize].clone() {
             let words = text.lexicon.sentence(treebank, number);
             push(&mut tokens, &mut words.iter().map(|word| word.form));
         }
-        raw(&text.training, shard).iter().for_each(|words| push(&mut tokens, &mut words.iter().copied()));
+        let raw = text.training.get(&shard).into_iter().flat_map(Shelf::iter);
+        raw.for_each(|words| push(&mut tokens, &mut words.into_iter()));
         tokens.training.insert(shard, start..tokens.len());
     }
     for shard in (0..plan.shards()).filter(|shard| is_mine(*shard)) {
         let start = tokens.len();
-        raw(&text.test, shard).iter().for_each(|words| push(&mut tokens, &mut words.iter().copied()));
+        let raw = text.test.get(&shard).into_iter().flat_map(Sentences::iter);
+        raw.for_each(|words| push(&mut tokens, &mut words.iter().copied()));
         tokens.test.insert(shard, start..tokens.len());
     }
     tokens

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::text::Sentences;
+use super::shelf::Shelf;
 use crate::cluster::sweep::{Model, Post};
 use crate::job::session::thread_seconds;
 use crate::parser::decode::{Decoder, Given};
@@ -23,7 +23,7 @@ pub struct Parsing<'a> {
     pub particles: u32,
     pub rounds: u64,
     /// Of the own shards.
-    pub text: &'a BTreeMap<u32, Sentences>,
+    pub text: &'a BTreeMap<u32, Shelf>,
     pub trees: BTreeMap<u32, Trees>,
     /// Of this worker, on a processor.
     pub seconds: f64,
@@ -32,26 +32,31 @@ pub struct Parsing<'a> {
 impl Parsing<'_> {
     /// The sentences that a sweep parses.
     fn part(&self, number: u32, sweep: u64) -> Range<usize> {
-        let all = self.text.get(&number).map_or(0, Sentences::len) as u64;
+        let all = self.text.get(&number).map_or(0, Shelf::len) as u64;
         (all * sweep / self.rounds) as usize..(all * (sweep + 1) / self.rounds) as usize
     }
 }
 
-/// Shows the sentences of a shard with their trees.
-pub fn each_tree(sentences: &Sentences, trees: &Trees, mut show: impl FnMut(&[Word])) {
-    let mut words = vec![];
-    for number in 0..sentences.len() {
-        words.clear();
-        let range = sentences.range(number);
-        words.extend(sentences.sentence(number).iter().zip(&trees[range]).map(|(&form, &[tag, label, head])| Word {
-            form,
-            tag: u32::from(tag),
-            head: u32::from(head),
-            label: u32::from(label),
-            is_punctuation: false,
-        }));
-        show(&words);
-    }
+/// The sentences of a shard with their trees.
+pub fn with_trees<'a>(sentences: &'a Shelf, trees: &'a Trees) -> impl Iterator<Item = Vec<Word>> + 'a {
+    let mut rest = trees.as_slice();
+    sentences.iter().map(move |forms| {
+        let (own, behind) = rest.split_at(forms.len());
+        rest = behind;
+        tree(&forms, own)
+    })
+}
+
+/// A sentence with its tree.
+pub fn tree(forms: &[u32], tree: &[[u16; 3]]) -> Vec<Word> {
+    let word = |(&form, &[tag, label, head]): (&u32, &[u16; 3])| Word {
+        form,
+        tag: u32::from(tag),
+        head: u32::from(head),
+        label: u32::from(label),
+        is_punctuation: false,
+    };
+    forms.iter().zip(tree).map(word).collect()
 }
 
 impl Model for Parsing<'_> {
@@ -63,8 +68,8 @@ impl Model for Parsing<'_> {
     }
 
     fn load_shard(&mut self, number: u32, saved: Trees) -> Result<(), String> {
-        let words = self.text.get(&number).map_or(0, |sentences| sentences.words().len());
-        if saved.len() > words {
+        let words = self.text.get(&number).map_or(0, Shelf::words);
+        if saved.len() as u64 > words {
             return Err(format!("the checkpoint of shard {number} has trees of other sentences"));
         }
         self.trees.insert(number, saved);
@@ -87,9 +92,9 @@ impl Model for Parsing<'_> {
         let mut decoder = Decoder::new(self.model, Search::Particles, self.particles);
         let trees = self.trees.entry(number).or_default();
         let mut given = vec![];
-        for number in parts.into_iter().flatten() {
+        for forms in parts.into_iter().flat_map(|part| sentences.part(part)) {
             given.clear();
-            given.extend(sentences.sentence(number).iter().map(known));
+            given.extend(forms.iter().map(known));
             let parse = decoder.parse(&given);
             let places = parse.tags.iter().zip(&parse.labels).zip(&parse.heads);
             trees.extend(places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]));
@@ -114,6 +119,6 @@ impl Model for Parsing<'_> {
     fn set_shared(&mut self, (): ()) {}
 
     fn tokens(&self, number: u32) -> u64 {
-        self.text.get(&number).map_or(0, |sentences| sentences.words().len() as u64) / self.rounds
+        self.text.get(&number).map_or(0, Shelf::words) / self.rounds
     }
 }

@@ -10,13 +10,13 @@ use timely::worker::Worker;
 use super::gibbs::Gibbs;
 use super::job::Plan;
 use super::ngram;
-use super::parses::{Parsing, Trees};
+use super::parses::{Parsing, Trees, with_trees};
 use super::report::{self, Figures};
 use super::text::{Sentences, Text, collect};
 use crate::cluster::checkpoint::{decode, encode};
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::route::Route;
-use crate::cluster::sweep::{Control, End, Round, part_name, train};
+use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::shard::shards;
 use crate::error::{Error, Result, exit};
@@ -79,8 +79,9 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         }
         // Before any pass, the words of raw text are not known: that perplexity would be another figure.
         let predicted = (stage > 0).then(|| perplexity(plan, &model, &trained.test, threads));
-        if let Some(perplexity) = predicted.as_ref().and_then(Sum::perplexity) {
-            say!("sawmill: {name}: perplexity of raw text at most {perplexity:.2}");
+        let perplexities = predicted.as_ref().and_then(|sum| sum.perplexity().zip(sum.perplexity_by_word()));
+        if let Some((at_once, by_word)) = perplexities {
+            say!("sawmill: {name}: perplexity of raw text {by_word:.2} word by word, at most {at_once:.2} at once");
         }
         trained.figures.add_stage(name, scores, predicted);
         if stage + 1 == all {
@@ -121,8 +122,7 @@ fn perplexity(plan: &Plan, model: &ParserModel, test: &BTreeMap<u32, Sentences>,
     let settings = settings(plan, threads, plan.parser.model.particles);
     let score = |decoder: &mut Decoder<'_>, number: usize| {
         let given: Vec<Given> = sentences[number].iter().map(|&form| Given { form, tag: None }).collect();
-        let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
-        Sum { sentences: 1, tokens: given.len() as u64 + 1, unknown, ln: decoder.evidence_ln(&given) }
+        Sum::of(decoder, model, &given)
     };
     let mut all = Sum::default();
     parse_all(model, &settings, sentences.len(), score).iter().for_each(|sum| all.add(sum));
@@ -150,7 +150,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let treebank = read_trees(&plan.parser)?;
     let mut problems = diagnostics(&treebank);
     let lexicon = Lexicon::learn(&treebank, plan.parser.model.min_count).map_err(Error::Input)?;
-    let mut text = collect(worker, plan, &treebank, &lexicon, is_leader).map_err(Error::Input)?;
+    let mut text = collect(worker, plan, &treebank, &lexicon).map_err(Error::Input)?;
     problems.append(&mut text.problems);
     let figures = Figures::new(&treebank, &text);
     if is_leader {
@@ -286,15 +286,7 @@ impl Stages<'_> {
         let processor = self.seconds.exchange(worker, vec![(worker.index() as u64, parsing.seconds)]);
         self.figures.add_parsing(seconds, processor.iter().map(|(_, seconds)| seconds).sum());
         self.end_stage(worker, &format!("parsing, pass {pass}"));
-        let mut trees = parsing.trees;
-        // Who writes the model needs the trees of all; those of others are in their checkpoints.
-        if worker.index() == 0 && end == End::Done {
-            for &shard in text.training.keys().filter(|shard| !trees.contains_key(shard)).collect::<Vec<_>>() {
-                let others = control.checkpoints.read_part(raw.rounds, &part_name(shard));
-                trees.insert(shard, others.map_err(|e| Error::Input(e.to_string()))?);
-            }
-        }
-        Ok((end, trees))
+        Ok((end, parsing.trees))
     }
 
     /// Draws tags and trees of raw text by particle Gibbs, from `trees` on.
@@ -311,8 +303,9 @@ impl Stages<'_> {
         let mut gibbs = Gibbs::new(&plan, &model, self.plan.raw.settings.particles);
         let runs = self.runs();
         for (shard, run) in (0..).zip(runs).filter(|(shard, _)| *shard as usize % peers == index) {
-            let mut observed = run.map(|number| text.lexicon.sentence(self.treebank, number));
-            gibbs.add_shard(shard, &mut observed, text.training.get(&shard).zip(trees.get(&shard)));
+            let observed = run.map(|number| text.lexicon.sentence(self.treebank, number));
+            let raw = text.training.get(&shard).zip(trees.get(&shard));
+            gibbs.add_shard(shard, observed, raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)));
         }
         let control = watcher.control.of_stage("gibbs");
         let figures = &mut self.figures;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::gibbs::Gibbs;
-use super::text::Sentences;
+use super::parses::tree;
 use crate::cluster::sweep::Model;
 use crate::parser::action::Action;
 use crate::parser::configuration::Configurations;
@@ -102,11 +102,9 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
         crate::restaurant::parameters::Parameters::new(depth, plan.model.discount, plan.model.strength)
     });
     gibbs.set_shared(flat.collect());
-    let mut sentences = Sentences::default();
-    sentences.push(words.iter().copied());
-    let mut observed = (0..treebank.len()).map(|number| lexicon.sentence(&treebank, number));
+    let observed = (0..treebank.len()).map(|number| lexicon.sentence(&treebank, number));
     // All words depend on the second.
-    gibbs.add_shard(0, &mut observed, Some((&sentences, &vec![[0, 0, 2], [1, 0, 0], [0, 0, 2]])));
+    gibbs.add_shard(0, observed, std::iter::once(tree(&words, &[[0, 0, 2], [1, 0, 0], [0, 0, 2]])));
     let trees: Vec<(Vec<u32>, Vec<u16>)> = gibbs.observed(0);
 
     let all = derivations(words.len(), tags);

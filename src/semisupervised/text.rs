@@ -1,11 +1,13 @@
 //! Raw text, as a dataflow: files are counted together, all agree on the words, and every worker keeps the sentences of its
-//! own shards as numbers.
+//! own shards as numbers, on disk ([`super::shelf`]).
 //!
 //! Runs of [`RUN`] paragraphs (or lines) are dealt to the shards in turn, those of training documents and those of test documents each by
-//! themselves. Every worker reads all files, and cuts the lines of its own shards into words. A line that is no text is
+//! themselves. Every worker reads all files, once, and cuts the lines of its own shards into words. A line that is no text is
 //! told with its place and left out; sentences that are too long are cut, and counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,7 @@ use timely::worker::Worker;
 
 use super::job::{Cut, Plan, RawPlan};
 use super::paragraphs::each_paragraph;
+use super::shelf::{OpenShelf, Shelf, Words};
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
@@ -92,8 +95,9 @@ type Found = Result<([Size; 2], Vec<(u32, Problem)>), String>;
 /// The text of a worker.
 pub struct Text {
     pub lexicon: Lexicon,
-    /// By shard: own ones, and all where the worker holds all.
-    pub training: BTreeMap<u32, Sentences>,
+    /// By shard: own ones.
+    pub training: BTreeMap<u32, Shelf>,
+    /// The same; on the first worker, all.
     pub test: BTreeMap<u32, Sentences>,
     /// Of all workers.
     pub sizes: [Size; 2],
@@ -102,26 +106,21 @@ pub struct Text {
 
 /// Reads the raw text of `plan`, and adds its words to those of the treebank. Every worker must call this; all succeed or
 /// all fail.
-pub fn collect(
-    worker: &mut Worker,
-    plan: &Plan,
-    treebank: &Treebank,
-    lexicon: &Lexicon,
-    holds_all: bool,
-) -> Result<Text, String> {
+pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &Lexicon) -> Result<Text, String> {
     let mut found = AllGather::<Found>::new(worker, "Sizes");
     let mut words = Tally::<String>::new(worker, "Words");
     let mut lexicons = AllGather::<Result<Lexicon, String>>::new(worker, "Lexicon");
     let (index, peers) = (worker.index(), worker.peers());
     let reader = Reader { raw: &plan.raw, shards: plan.shards() };
-    let is_mine = |shard: u32| shard as usize % peers == index;
 
-    let mut counts = HashMap::<String, i64>::new();
+    let mut cut = Cutting { is_first: index == 0, index, peers, ..Cutting::default() };
     if index == 0 {
-        treebank.words.iter().for_each(|word| count(&mut counts, treebank.forms.name(word.form)));
+        for word in &treebank.words {
+            cut.words.count(treebank.forms.name(word.form), 1);
+        }
     }
-    let own = reader.count(is_mine, &mut counts, index == 0);
-    counts.into_iter().for_each(|(word, count)| words.add(word, count));
+    let own = cut.all(&reader);
+    cut.words.counts().for_each(|(word, count)| words.add(word.to_string(), count));
     let (mut sizes, mut problems) = ([Size::default(); 2], vec![]);
     for (_, found) in found.exchange(worker, vec![(index as u64, own)]) {
         let (of_worker, told) = found?;
@@ -145,22 +144,86 @@ pub fn collect(
         let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
         return Err(format!("there is no raw text to train on{reason}"));
     }
-    let [mut training, mut test] = [BTreeMap::<u32, Sentences>::new(), BTreeMap::new()];
-    reader.each_sentence(
-        |shard| holds_all || is_mine(shard),
-        |shard, is_test, words, _| {
-            let sentences = if is_test { &mut test } else { &mut training }.entry(shard).or_default();
-            sentences.push(words.iter().enumerate().map(|(place, word)| lexicon.word(word, place == 0)));
-        },
-        &mut |_, _| (),
-    )?;
+    let (training, test) = cut.close(&lexicon).map_err(|e| full(&e))?;
     Ok(Text { lexicon, training, test, sizes, problems })
 }
 
-fn count(counts: &mut HashMap<String, i64>, word: &str) {
-    match counts.get_mut(word) {
-        Some(count) => *count += 1,
-        None => drop(counts.insert(word.to_string(), 1)),
+/// What is said where a temporary file cannot be written.
+fn full(error: &io::Error) -> String {
+    let folder = std::env::temp_dir();
+    format!("sentences of raw text could not be kept in {}: {error}; TMPDIR can name another folder", folder.display())
+}
+
+/// What a worker makes of the text that it cuts into words.
+#[derive(Default)]
+struct Cutting {
+    index: usize,
+    peers: usize,
+    /// Whether this is the worker that tells of problems, and has all of the text to test on.
+    is_first: bool,
+    words: Words,
+    training: BTreeMap<u32, OpenShelf>,
+    /// Sentences as the own words are numbered.
+    test: BTreeMap<u32, Sentences>,
+}
+
+impl Cutting {
+    fn is_mine(&self, shard: u32) -> bool {
+        shard as usize % self.peers == self.index
+    }
+
+    /// Cuts the text of the own shards.
+    fn all(&mut self, reader: &Reader<'_>) -> Found {
+        let (mut sizes, mut problems) = ([Size::default(); 2], BTreeMap::<u32, Vec<Problem>>::new());
+        let (tells, mut failed) = (self.is_first, None);
+        let mut numbers = vec![];
+        let (index, peers, is_first) = (self.index, self.peers, self.is_first);
+        let is_wanted = |shard: u32, is_test: bool| shard as usize % peers == index || (is_test && is_first);
+        let visit = |shard: u32, is_test: bool, words: &[&str], is_cut: bool| {
+            if self.is_mine(shard) {
+                let size = Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut) };
+                sizes[usize::from(is_test)].add(&size);
+            }
+            numbers.clear();
+            numbers.extend(words.iter().map(|word| self.words.count(word, i64::from(!is_test))));
+            if is_test {
+                self.test.entry(shard).or_default().push(numbers.iter().copied());
+            } else if let Err(error) = self.keep(shard, &numbers) {
+                failed.get_or_insert(full(&error));
+            }
+        };
+        reader.each_sentence(is_wanted, visit, &mut |file, problem| {
+            let of_file = problems.entry(file).or_default();
+            if tells && of_file.len() < KEPT_PROBLEMS {
+                of_file.push(problem);
+            }
+        })?;
+        if let Some(message) = failed {
+            return Err(message);
+        }
+        let told = problems.into_iter().flat_map(|(file, list)| list.into_iter().map(move |problem| (file, problem)));
+        Ok((sizes, told.collect()))
+    }
+
+    /// Puts a sentence on the shelf of its shard.
+    fn keep(&mut self, shard: u32, numbers: &[u32]) -> io::Result<()> {
+        let shelf = match self.training.entry(shard) {
+            Entry::Vacant(place) => place.insert(OpenShelf::new()?),
+            Entry::Occupied(shelf) => shelf.into_mut(),
+        };
+        shelf.push(numbers)
+    }
+
+    /// The sentences to train and to test on, by shard, as a lexicon numbers them.
+    fn close(self, lexicon: &Lexicon) -> io::Result<(BTreeMap<u32, Shelf>, BTreeMap<u32, Sentences>)> {
+        let meanings = self.words.meanings(lexicon);
+        let mut test = BTreeMap::<u32, Sentences>::new();
+        for (shard, sentences) in self.test {
+            let known = test.entry(shard).or_default();
+            sentences.iter().for_each(|words| known.push(meanings.sentence(words.iter().copied())));
+        }
+        let close = |(shard, shelf): (u32, OpenShelf)| Ok((shard, shelf.close(meanings.clone())?));
+        Ok((self.training.into_iter().map(close).collect::<io::Result<_>>()?, test))
     }
 }
 
@@ -171,31 +234,11 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Counts the words to train on of the shards that are `is_mine`; problems are told by one worker.
-    fn count(&self, is_mine: impl Fn(u32) -> bool, counts: &mut HashMap<String, i64>, tells: bool) -> Found {
-        let (mut sizes, mut problems) = ([Size::default(); 2], BTreeMap::<u32, Vec<Problem>>::new());
-        let visit = |_, is_test: bool, words: &[&str], is_cut: bool| {
-            let size = &mut sizes[usize::from(is_test)];
-            size.add(&Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut) });
-            if !is_test {
-                words.iter().for_each(|word| count(counts, word));
-            }
-        };
-        self.each_sentence(is_mine, visit, &mut |file, problem| {
-            let of_file = problems.entry(file).or_default();
-            if tells && of_file.len() < KEPT_PROBLEMS {
-                of_file.push(problem);
-            }
-        })?;
-        let told = problems.into_iter().flat_map(|(file, list)| list.into_iter().map(move |problem| (file, problem)));
-        Ok((sizes, told.collect()))
-    }
-
-    /// Shows each sentence of the shards that are `is_mine`: its shard, whether it is to test on, its words, and whether it
+    /// Shows each sentence that is wanted by its shard and by whether it is to test on: these two, its words, and whether it
     /// was cut.
     fn each_sentence(
         &self,
-        is_mine: impl Fn(u32) -> bool,
+        is_wanted: impl Fn(u32, bool) -> bool,
         mut visit: impl FnMut(u32, bool, &[&str], bool),
         report: &mut dyn FnMut(u32, Problem),
     ) -> Result<(), String> {
@@ -212,7 +255,7 @@ impl Reader<'_> {
                     let number = &mut lines[usize::from(is_test)];
                     let shard = (*number / RUN % u64::from(self.shards)) as u32;
                     *number += 1;
-                    if is_mine(shard) {
+                    if is_wanted(shard, is_test) {
                         self.cut(&running, paragraph, |words, is_cut| visit(shard, is_test, words, is_cut));
                     }
                 };
