@@ -49,11 +49,16 @@ impl Predictions {
         let batch = |batch: &[Unparsed]| {
             let all: Vec<Vec<[f64; 2]>> =
                 parse_all(model, settings, batch.len(), |decoder, number| work(decoder, &batch[number]));
-            self.sentences += batch.len() as u64;
-            self.tokens.extend(all.into_iter().flatten());
+            all.into_iter().for_each(|tokens| self.push(tokens));
             Ok(())
         };
         read_sentences(&Source { path, encoding, format: Format::Auto }, batch, report)
+    }
+
+    /// Adds a sentence.
+    pub fn push(&mut self, tokens: impl IntoIterator<Item = [f64; 2]>) {
+        self.sentences += 1;
+        self.tokens.extend(tokens);
     }
 
     /// Words and ends of sentences.
@@ -74,8 +79,12 @@ impl Predictions {
 
     /// Of the mixture; 1 is the parser alone.
     pub fn perplexity(&self, weight: f64) -> f64 {
-        let token_ln = |[p, q]: &[f64; 2]| ln(weight * p + (1.0 - weight) * q);
-        libm::exp(-self.tokens.iter().map(token_ln).sum::<f64>() / self.tokens.len().max(1) as f64)
+        libm::exp(-self.ln(weight) / self.tokens.len().max(1) as f64)
+    }
+
+    /// ln of p of all tokens by the mixture.
+    fn ln(&self, weight: f64) -> f64 {
+        self.tokens.iter().map(|[p, q]| ln(weight * p + (1.0 - weight) * q)).sum()
     }
 
     pub fn to_json(&self, weight: f64) -> Value {
@@ -96,6 +105,27 @@ impl Predictions {
             self.tokens.len() as u64 - self.sentences,
             self.sentences
         )
+    }
+}
+
+/// Two halves of a text, each predicted by the mixture that is best for the other: nothing is tuned on what it is tested on.
+#[derive(Clone, Debug, Default)]
+pub struct Halves([Predictions; 2]);
+
+impl Halves {
+    /// Adds a sentence to one half or the other, in turn.
+    pub fn push(&mut self, tokens: impl IntoIterator<Item = [f64; 2]>) {
+        let [first, second] = &mut self.0;
+        if first.sentences > second.sentences { second } else { first }.push(tokens);
+    }
+
+    /// The perplexity of both, and the weights of the parser; none where a half has no sentence.
+    pub fn perplexity(&self) -> Option<(f64, [f64; 2])> {
+        let [first, second] = &self.0;
+        let weights = [second.best_weight(), first.best_weight()];
+        let tokens = (first.tokens() + second.tokens()) as f64;
+        let perplexity = libm::exp(-(first.ln(weights[0]) + second.ln(weights[1])) / tokens);
+        (second.sentences > 0).then_some((perplexity, weights))
     }
 }
 
@@ -125,5 +155,18 @@ mod tests {
             assert!(predictions.perplexity(other) > here, "{other} against {best}");
         }
         assert!((predictions.perplexity(1.0).ln() + 0.7 * 0.4f64.ln() + 0.3 * 0.1f64.ln()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn each_half_is_predicted_by_what_is_best_for_the_other() {
+        let mut halves = Halves::default();
+        assert_eq!(halves.perplexity(), None);
+        // What is best for one half, the parser alone, is worst for the other.
+        for number in 0..4 {
+            halves.push([if number % 2 == 0 { [0.4, 0.1] } else { [0.1, 0.4] }]);
+        }
+        let (perplexity, weights) = halves.perplexity().unwrap();
+        assert!((perplexity - 10.0).abs() < 0.1, "{perplexity}");
+        assert!(weights[0] < 0.01 && weights[1] > 0.99, "{weights:?}");
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::decode::{Decoder, Given};
+use super::decode::{Decoder, Given, Predicted};
 use super::evaluate::{Settings, parse_all};
 use super::model::ParserModel;
 use super::text::{Format, Source, Unparsed, read_sentences};
@@ -47,9 +47,8 @@ impl Sum {
     }
 
     /// Of a sentence.
-    pub fn of(decoder: &mut Decoder<'_>, model: &ParserModel, given: &[Given]) -> Sum {
+    pub fn of(predicted: &Predicted, model: &ParserModel, given: &[Given]) -> Sum {
         let unknown = given.iter().filter(|word| model.kept.lexicon.is_unknown(word.form)).count() as u64;
-        let predicted = decoder.predict(given);
         let by_word_ln = predicted.words_ln.iter().sum();
         Sum { sentences: 1, tokens: given.len() as u64 + 1, unknown, ln: predicted.evidence_ln, by_word_ln }
     }
@@ -107,8 +106,10 @@ pub fn score(
     report: impl FnMut(Problem),
 ) -> io::Result<Sum> {
     let mut all = Sum::default();
-    let work =
-        |decoder: &mut Decoder<'_>, sentence: &Unparsed| Sum::of(decoder, model, &sentence.given(model, settings.tags));
+    let work = |decoder: &mut Decoder<'_>, sentence: &Unparsed| {
+        let given = sentence.given(model, settings.tags);
+        Sum::of(&decoder.predict(&given), model, &given)
+    };
     let batch = |batch: &[Unparsed]| {
         for sum in parse_all(model, settings, batch.len(), |decoder, number| work(decoder, &batch[number])) {
             visit(&sum);

@@ -302,6 +302,35 @@ fn enough_particles_find_the_best_derivation() {
     }
 }
 
+#[test]
+fn predictions_of_a_word_add_up_to_at_most_one() {
+    let (model, _) = train(&toy(false), several_contexts());
+    let vocabulary = model.kept.lexicon.words();
+    for (search, particles) in [
+        (Search::Particles, 1),
+        (Search::Particles, 5),
+        (Search::Particles, 1000),
+        (Search::Beam, 1),
+        (Search::Beam, 4),
+        (Search::Beam, 1000),
+    ] {
+        let mut decoder = Decoder::new(&model, search, particles);
+        for text in ["dog", "the dog", "the dog barks the", "barks dog the barks the the"] {
+            let mut words = words(&model, text);
+            let place = words.len();
+            let mut sum = decoder.predict(&words).words_ln[place].exp();
+            for form in 0..vocabulary {
+                words.push(Given { form, tag: None });
+                sum += decoder.predict(&words).words_ln[place].exp();
+                words.pop();
+            }
+            // What is lost is what no derivation was left for: other labels, and words with other tags.
+            assert!(sum < 1.0 + 1e-9, "{search:?} {particles}: {text}: {sum}");
+            assert!(particles < 1000 || sum > 0.5, "{search:?} {particles}: {text}: {sum}");
+        }
+    }
+}
+
 /// The sum of p over derivations of a tree by the non-deterministic oracle, and how many there are.
 fn oracle_sum(model: &ParserModel, gold: &Tree, ids: &[(u32, u32)]) -> (f64, usize) {
     let (mut sum, mut count) = (0.0, 0);

@@ -6,6 +6,7 @@ use timely::worker::Worker;
 use super::job::Plan;
 use super::shelf::Shelf;
 use super::text::{Sentences, Text};
+use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::sweep::{Control, End, Round, Schedule, train};
 use crate::corpus::documents::Format;
 use crate::corpus::shard::shards;
@@ -19,7 +20,15 @@ use crate::lm::report::Evaluated;
 use crate::lm::text::{Symbols, Tokens};
 use crate::parser::treebank::Treebank;
 
-/// Trains it; `tell` is shown each round. Returns what was found at the last evaluation.
+/// What it was found to predict.
+pub struct Compared {
+    /// At the last evaluation.
+    pub evaluated: Option<Evaluated>,
+    /// p of every token to test on, by shard: the mean over samples. Nothing where there are none.
+    pub predictions: Vec<f64>,
+}
+
+/// Trains it; `tell` is shown each round.
 pub fn compare(
     worker: &mut Worker,
     plan: &Plan,
@@ -27,7 +36,7 @@ pub fn compare(
     text: &Text,
     control: &Control,
     mut tell: impl FnMut(&Round),
-) -> Result<(End, Option<Evaluated>)> {
+) -> Result<(End, Compared)> {
     let job = job(plan);
     let words = text.lexicon.words();
     let symbols = Symbols { end: words, begin: words + 1 };
@@ -35,11 +44,15 @@ pub fn compare(
     let tokens = tokens(plan, treebank, text, symbols, |shard| shard as usize % peers == index);
     let model = Hpylm::new(&job, symbols, tokens);
     let mut evaluated = None;
-    let (_, end) = train(worker, model, &job.schedule, control, |_, round| {
+    let mut predictions = AllGather::<Vec<f64>>::new(worker, "Predictions");
+    let (model, end) = train(worker, model, &job.schedule, control, |_, round| {
         tell(round);
         evaluated = Evaluated::new(round).or(evaluated.take());
     })?;
-    Ok((end, evaluated))
+    let mine = text.test.keys().filter(|&&shard| shard as usize % peers == index);
+    let mine = mine.map(|&shard| (u64::from(shard), model.predictions(shard))).collect();
+    let predictions = predictions.exchange(worker, mine).into_iter().flat_map(|(_, of_shard)| of_shard).collect();
+    Ok((end, Compared { evaluated, predictions }))
 }
 
 /// The language-model job that it is; what it reads is given.

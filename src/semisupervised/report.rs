@@ -14,12 +14,30 @@ use crate::parser::treebank::Treebank;
 use crate::report::page::{Page, cards, paragraph, thousands};
 use crate::report::table::{Align, Table};
 
+/// How well held-out text is predicted.
+#[derive(Clone, Copy, Debug)]
+pub struct Prediction {
+    pub sum: Sum,
+    /// By the parser and the n-gram model together, with the weights of the parser.
+    pub both: Option<(f64, [f64; 2])>,
+}
+
 /// What is known after a stage.
 #[derive(Clone, Debug)]
 struct Stage {
     name: String,
     scores: Vec<(&'static str, Evaluation)>,
-    predicted: Option<Sum>,
+    predicted: Option<Prediction>,
+}
+
+impl Stage {
+    fn sum(&self) -> Option<&Sum> {
+        self.predicted.as_ref().map(|predicted| &predicted.sum)
+    }
+
+    fn both(&self) -> Option<(f64, [f64; 2])> {
+        self.predicted.as_ref().and_then(|predicted| predicted.both)
+    }
 }
 
 /// What it takes to draw tags and trees.
@@ -89,7 +107,7 @@ impl Figures {
         )
     }
 
-    pub fn add_stage(&mut self, name: String, scores: Vec<(&'static str, Evaluation)>, predicted: Option<Sum>) {
+    pub fn add_stage(&mut self, name: String, scores: Vec<(&'static str, Evaluation)>, predicted: Option<Prediction>) {
         self.stages.push(Stage { name, scores, predicted });
     }
 
@@ -162,7 +180,7 @@ impl Figures {
     }
 
     fn predicted(&self) -> Option<&Sum> {
-        self.stages.last().and_then(|stage| stage.predicted.as_ref())
+        self.stages.last().and_then(Stage::sum)
     }
 
     fn perplexity(&self) -> Option<f64> {
@@ -171,6 +189,11 @@ impl Figures {
 
     fn perplexity_by_word(&self) -> Option<f64> {
         self.predicted().and_then(Sum::perplexity_by_word)
+    }
+
+    /// By the parser and the n-gram model together.
+    fn both_perplexity(&self) -> Option<f64> {
+        self.stages.last().and_then(Stage::both).map(|(perplexity, _)| perplexity)
     }
 
     fn ngram_perplexity(&self) -> Option<f64> {
@@ -193,6 +216,7 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
     let mut summary = json!({
         "perplexity": figures.perplexity(),
         "perplexity_by_word": figures.perplexity_by_word(),
+        "interpolated_perplexity": figures.both_perplexity(),
         "tokens": figures.predicted().map(|sum| sum.tokens),
         "unknown": figures.predicted().map(|sum| sum.unknown),
         "ngram_perplexity": figures.ngram_perplexity(),
@@ -223,8 +247,10 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
 fn stage_json(stage: &Stage) -> Value {
     let mut value = json!({
         "stage": stage.name,
-        "perplexity": stage.predicted.as_ref().and_then(Sum::perplexity),
-        "perplexity_by_word": stage.predicted.as_ref().and_then(Sum::perplexity_by_word),
+        "perplexity": stage.sum().and_then(Sum::perplexity),
+        "perplexity_by_word": stage.sum().and_then(Sum::perplexity_by_word),
+        "interpolated_perplexity": stage.both().map(|(perplexity, _)| perplexity),
+        "interpolation_weights": stage.both().map(|(_, weights)| weights),
     });
     for (set, Evaluation { score, .. }) in &stage.scores {
         let (all, bare) = (&score.all, &score.no_punctuation);
@@ -246,13 +272,20 @@ fn perplexity_table(plan: &Plan, figures: &Figures) -> Table {
         table.push(vec![name, show(ngram.perplexity_last()), "one sample".to_string()]);
     }
     for stage in &figures.stages {
-        if let Some(sum) = &stage.predicted {
+        if let Some(sum) = stage.sum() {
             for (perplexity, what) in [
                 (sum.perplexity_by_word(), "one sample; each word by the derivations kept of those before"),
                 (sum.perplexity(), "one sample; all words at once, by the derivations found: an upper bound"),
             ] {
                 table.push(vec![format!("parser, {}", stage.name), show(perplexity), what.to_string()]);
             }
+        }
+        if let Some((perplexity, weights)) = stage.both() {
+            let [first, second] = weights.map(|weight| format!("{weight:.2}"));
+            let what = format!(
+                "word by word, the parser with a weight of {first} and {second} in two halves of the text, each tuned on the other"
+            );
+            table.push(vec![format!("parser, {}, and HPYLM", stage.name), show(Some(perplexity)), what]);
         }
     }
     table
@@ -281,6 +314,9 @@ fn page(title: &str, plan: &Plan, figures: &Figures) -> String {
     let mut top = vec![(show(figures.perplexity_by_word()), "perplexity of the parser, word by word".to_string())];
     if figures.ngram.is_some() {
         top.push((show(figures.ngram_perplexity()), format!("perplexity of a {}-gram HPYLM", plan.ngram.order)));
+    }
+    if figures.both_perplexity().is_some() {
+        top.push((show(figures.both_perplexity()), "perplexity of both together".to_string()));
     }
     let counted = format!("Trained on {}.", figures.in_words());
     let footing = "Both models predict the same tokens, the words and the ends of sentences, with the same vocabulary; \

@@ -9,9 +9,9 @@ use timely::worker::Worker;
 
 use super::gibbs::Gibbs;
 use super::job::Plan;
-use super::ngram;
+use super::ngram::{self, Compared};
 use super::parses::{Parsing, Trees, with_trees};
-use super::report::{self, Figures};
+use super::report::{self, Figures, Prediction};
 use super::text::{Sentences, Text, collect};
 use crate::cluster::checkpoint::{decode, encode};
 use crate::cluster::operators::all_gather::AllGather;
@@ -28,6 +28,7 @@ use crate::lm::report::Evaluated;
 use crate::parser::decode::{Decoder, Given};
 use crate::parser::distribution::KeptHierarchy;
 use crate::parser::evaluate::{Evaluation, Settings, evaluate, parse_all};
+use crate::parser::interpolate::Halves;
 use crate::parser::job::Tags;
 use crate::parser::lexicon::Lexicon;
 use crate::parser::model::{KIND, Kept, ParserModel};
@@ -41,6 +42,8 @@ struct Trained {
     /// The parser of the treebank alone, then that of each pass.
     kept: Vec<Kept>,
     test: BTreeMap<u32, Sentences>,
+    /// p of the tokens of `test` by the n-gram model.
+    by_ngram: Vec<f64>,
     figures: Figures,
     problems: Vec<Diagnostic>,
 }
@@ -78,10 +81,13 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
             }
         }
         // Before any pass, the words of raw text are not known: that perplexity would be another figure.
-        let predicted = (stage > 0).then(|| perplexity(plan, &model, &trained.test, threads));
-        let perplexities = predicted.as_ref().and_then(|sum| sum.perplexity().zip(sum.perplexity_by_word()));
+        let predicted = (stage > 0).then(|| predict(plan, &model, &trained.test, &trained.by_ngram, threads));
+        let perplexities = predicted.as_ref().and_then(|of| of.sum.perplexity().zip(of.sum.perplexity_by_word()));
         if let Some((at_once, by_word)) = perplexities {
             say!("sawmill: {name}: perplexity of raw text {by_word:.2} word by word, at most {at_once:.2} at once");
+        }
+        if let Some((both, _)) = predicted.as_ref().and_then(|of| of.both) {
+            say!("sawmill: {name}: with the n-gram model: {both:.2}");
         }
         trained.figures.add_stage(name, scores, predicted);
         if stage + 1 == all {
@@ -117,16 +123,29 @@ fn accuracy(
 }
 
 /// How well held-out text is predicted, with as many particles as the treebank's sentences are parsed with.
-fn perplexity(plan: &Plan, model: &ParserModel, test: &BTreeMap<u32, Sentences>, threads: usize) -> Sum {
+fn predict(
+    plan: &Plan,
+    model: &ParserModel,
+    test: &BTreeMap<u32, Sentences>,
+    by_ngram: &[f64],
+    threads: usize,
+) -> Prediction {
     let sentences: Vec<&[u32]> = test.values().flat_map(Sentences::iter).collect();
     let settings = settings(plan, threads, plan.parser.model.particles);
     let score = |decoder: &mut Decoder<'_>, number: usize| {
         let given: Vec<Given> = sentences[number].iter().map(|&form| Given { form, tag: None }).collect();
-        Sum::of(decoder, model, &given)
+        let predicted = decoder.predict(&given);
+        (Sum::of(&predicted, model, &given), predicted.words_ln)
     };
-    let mut all = Sum::default();
-    parse_all(model, &settings, sentences.len(), score).iter().for_each(|sum| all.add(sum));
-    all
+    let (mut sum, mut halves, mut rest) = (Sum::default(), Halves::default(), by_ngram);
+    for (of_sentence, words_ln) in parse_all(model, &settings, sentences.len(), score) {
+        sum.add(&of_sentence);
+        if let Some((own, behind)) = rest.split_at_checked(words_ln.len()) {
+            halves.push(words_ln.iter().zip(own).map(|(&ln, &q)| [libm::exp(ln), q]));
+            rest = behind;
+        }
+    }
+    Prediction { sum, both: halves.perplexity() }
 }
 
 /// The stages, one behind the other.
@@ -135,6 +154,7 @@ pub(super) struct Stages<'a> {
     pub(super) watcher: &'a Watcher,
     pub(super) treebank: &'a Treebank,
     pub(super) figures: Figures,
+    by_ngram: Vec<f64>,
     /// Sweeps of the stages before, for progress.
     pub(super) before: u64,
     is_single_rooted: bool,
@@ -161,8 +181,18 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let seconds = AllGather::<f64>::new(worker, "Seconds");
     let mut memory = AllGather::<f64>::new(worker, "Memory");
     let letters = Route::new(worker);
-    let mut stages =
-        Stages { plan, watcher, treebank: &treebank, figures, before: 0, is_single_rooted, models, letters, seconds };
+    let mut stages = Stages {
+        plan,
+        watcher,
+        treebank: &treebank,
+        figures,
+        by_ngram: vec![],
+        before: 0,
+        is_single_rooted,
+        models,
+        letters,
+        seconds,
+    };
     stages.end_stage(worker, "text");
     let mut kept: Vec<Kept> = vec![];
     let mut end = stages.supervise(worker, &lexicon, &mut kept)?;
@@ -171,12 +201,12 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             end = stages.pass(worker, pass, &text, &mut kept)?;
         }
     }
-    let mut figures = stages.figures;
+    let (mut figures, by_ngram) = (stages.figures, stages.by_ngram);
     let most = figures.most_by_stage().max(peak_memory_mib());
     let all = memory.exchange(worker, vec![(worker.index() as u64, most)]);
     figures.memory = all.into_iter().map(|(_, most)| most).collect();
     figures.workers = worker.peers();
-    Ok(is_leader.then_some(Trained { end, kept, test: text.test, figures, problems }))
+    Ok(is_leader.then_some(Trained { end, kept, test: text.test, by_ngram, figures, problems }))
 }
 
 impl Stages<'_> {
@@ -331,11 +361,12 @@ impl Stages<'_> {
         let (watcher, before) = (self.watcher, self.before);
         let control = self.control("ngram");
         let tell = |round: &Round| Stages::tell(watcher, before, "ngram", round);
-        let (end, evaluated) = ngram::compare(worker, self.plan, self.treebank, text, &control, tell)?;
+        let (end, Compared { evaluated, predictions }) =
+            ngram::compare(worker, self.plan, self.treebank, text, &control, tell)?;
         if let Some(perplexity) = evaluated.as_ref().and_then(Evaluated::perplexity) {
             say!("sawmill: {}-gram HPYLM: perplexity of raw text {perplexity:.2}", self.plan.ngram.order);
         }
-        self.figures.ngram = evaluated;
+        (self.figures.ngram, self.by_ngram) = (evaluated, predictions);
         self.end_stage(worker, "n-gram model");
         Ok(end)
     }
