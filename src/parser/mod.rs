@@ -17,7 +17,7 @@
 //! - `action`: what a parser does, in each transition system
 //! - `gold`, `tokens`, `trainer`, `gather`: derivations of a tree, what is trained on, the model of the sweep driver, and what
 //!   all workers have learned
-//! - `sampled`, `hierarchies`, `filter`, `exchange`: the same where derivations are drawn, with particles
+//! - `drawing`, `sampled`, `hierarchies`, `filter`, `exchange`: the same where derivations are drawn, with particles
 //! - `latent`: derivations of sentences of which only the words are known
 //! - `distribution`, `model`, `recall`: what was learned, as it is kept and asked; what was asked before
 //! - `decode`, `weight`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
@@ -28,6 +28,7 @@ pub mod action;
 pub mod configuration;
 pub mod decode;
 pub mod distribution;
+pub mod drawing;
 pub mod element;
 pub mod evaluate;
 pub mod exchange;

@@ -127,9 +127,9 @@ pub fn supervise(
             Ok((end, gather(worker, &mut letters, trainer.hierarchies(lexicon))?))
         }
         OracleKind::Sampled => {
-            let sampler = Sampler::new(plan, lexicon, treebank, is_mine);
+            let sampler = Sampler::model(plan, lexicon, treebank, is_mine);
             let (sampler, end) = train(worker, sampler, &plan.schedule, control, |_, round| tell(round))?;
-            Ok((end, is_leader.then(|| sampler.hierarchies())))
+            Ok((end, is_leader.then(|| sampler.hierarchies(lexicon))))
         }
     }
 }

@@ -9,12 +9,10 @@
 //! it is with the static oracle.) A tree with one derivation only has its tokens seated anew, one by one.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
 
 use super::action::{Action, Actions, System};
 use super::configuration::{Configurations, Upcoming};
-use super::distribution::KeptHierarchy;
+use super::drawing::{Derived, Drawing};
 use super::exchange::{Exchange, Proposal};
 use super::filter::{Choice, Choices, Filter, Step};
 use super::gold::{Gold, Token};
@@ -22,10 +20,8 @@ use super::hierarchies::{Customer, Hierarchies};
 use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
 use super::treebank::{Treebank, Word};
-use crate::cluster::rng::{Generator, Purpose, generator};
-use crate::cluster::sweep::{Model, Post};
+use crate::cluster::rng::Generator;
 use crate::corpus::shard::shards;
-use crate::restaurant::parameters::Parameters;
 
 /// A derivation: where a left arc may wait, whether it does.
 pub type Derivation = Vec<bool>;
@@ -40,10 +36,11 @@ struct Sentence {
     customers: Vec<Customer>,
 }
 
+/// The trees of the own shards.
 pub struct Sampler {
-    plan: Plan,
     lexicon: Lexicon,
-    hierarchies: Hierarchies,
+    is_lexicalised: bool,
+    particles: u32,
     /// The sentences of each own shard.
     sentences: BTreeMap<u32, Vec<Sentence>>,
     gold: Gold,
@@ -98,27 +95,28 @@ impl Choices for ToGold<'_> {
 
 impl Sampler {
     /// The model of a worker whose shards are those that are `is_mine`.
-    pub fn new(plan: &Plan, lexicon: &Lexicon, treebank: &Treebank, is_mine: impl Fn(u32) -> bool) -> Sampler {
+    pub fn model(
+        plan: &Plan,
+        lexicon: &Lexicon,
+        treebank: &Treebank,
+        is_mine: impl Fn(u32) -> bool,
+    ) -> Drawing<Sampler> {
         let lengths: Vec<u64> = treebank.sentences().map(|sentence| sentence.len() as u64).collect();
         let runs = shards(&lengths, plan.schedule.shards);
         let sentence = |number: usize| Sentence { words: lexicon.sentence(treebank, number), ..Sentence::default() };
         let own = (0..).zip(runs).filter(|(number, _)| is_mine(*number));
-        Sampler {
-            hierarchies: Hierarchies::new(plan, lexicon),
-            plan: plan.clone(),
+        let sampler = Sampler {
             lexicon: lexicon.clone(),
+            is_lexicalised: plan.model.lexicalised,
+            particles: plan.training_particles,
             sentences: own.map(|(number, run)| (number, run.map(sentence).collect())).collect(),
             gold: Gold::default(),
             arena: Configurations::default(),
             filter: Filter::default(),
             retained: vec![],
             exchange: Exchange::default(),
-        }
-    }
-
-    /// What was learned.
-    pub fn hierarchies(&self) -> Vec<Arc<KeptHierarchy>> {
-        self.hierarchies.kept(&self.plan, &self.lexicon)
+        };
+        Drawing::new(plan, sampler, Hierarchies::new(plan, lexicon))
     }
 
     /// The derivations of all own sentences.
@@ -127,34 +125,27 @@ impl Sampler {
         self.sentences.values().flatten().map(|sentence| sentence.derivation.clone()).collect()
     }
 
-    /// The customers of a sentence's derivation; `derivation` becomes as long as there are choices.
-    fn customers(&mut self, derivation: &mut Derivation) -> Vec<Customer> {
-        let Sampler { gold, arena, hierarchies, lexicon, plan, .. } = self;
-        customers(gold, arena, hierarchies, lexicon, plan.model.lexicalised, derivation)
+    /// Finds the customers of a sentence's derivation, which becomes as long as there are choices.
+    fn find_customers(&mut self, sentence: &mut Sentence, hierarchies: &mut Hierarchies) {
+        self.read(sentence);
+        let Sampler { gold, arena, lexicon, is_lexicalised, .. } = self;
+        sentence.customers = customers(gold, arena, hierarchies, lexicon, *is_lexicalised, &mut sentence.derivation);
     }
 
     fn read(&mut self, sentence: &Sentence) {
         self.gold.set(sentence.words.iter().copied(), &self.lexicon);
     }
 
-    /// Seats a sentence for the first time.
-    fn seat(&mut self, sentence: &mut Sentence, rng: &mut Generator) {
-        self.read(sentence);
-        sentence.customers = self.customers(&mut sentence.derivation);
-        for customer in &sentence.customers {
-            self.hierarchies.add(customer, rng);
-        }
-    }
-
     /// Draws a sentence's derivation and seats anew.
-    fn resample(&mut self, sentence: &mut Sentence, rng: &mut Generator) {
+    fn resample(&mut self, sentence: &mut Sentence, hierarchies: &mut Hierarchies, rng: &mut Generator) {
         if sentence.derivation.is_empty() {
-            return sentence.customers.iter().for_each(|customer| self.hierarchies.reseat(customer, rng));
+            return sentence.customers.iter().for_each(|customer| hierarchies.reseat(customer, rng));
         }
         self.read(sentence);
-        let Sampler { gold, arena, hierarchies, lexicon, plan, filter, retained: steps, exchange, .. } = self;
+        let Sampler { gold, arena, lexicon, is_lexicalised, particles, filter, retained: steps, exchange, .. } = self;
+        let is_lexicalised = *is_lexicalised;
         let propose = |hierarchies: &mut Hierarchies, rng: &mut Generator| {
-            let choices = ToGold { gold, hierarchies, lexicon, is_lexicalised: plan.model.lexicalised };
+            let choices = ToGold { gold, hierarchies, lexicon, is_lexicalised };
             steps.clear();
             arena.clear();
             let (mut answers, mut next) = (sentence.derivation.iter(), 0);
@@ -164,22 +155,14 @@ impl Sampler {
                 next += u32::from(action.has_word());
             });
             arena.clear();
-            let drawn = filter.draw(&choices, arena, gold.len(), steps, plan.training_particles, rng);
+            let drawn = filter.draw(&choices, arena, gold.len(), steps, *particles, rng);
             let mut derivation = read_derivation(gold, arena, drawn.top);
-            let customers = customers(gold, arena, hierarchies, lexicon, plan.model.lexicalised, &mut derivation);
+            let customers = customers(gold, arena, hierarchies, lexicon, is_lexicalised, &mut derivation);
             Proposal { derivation, customers, ratio_ln: drawn.retained_ln - drawn.ln }
         };
         if let Some(accepted) = exchange.step(hierarchies, &sentence.customers, propose, rng) {
             (sentence.derivation, sentence.customers) = (accepted.derivation, accepted.customers);
         }
-    }
-
-    fn rng(&self, purpose: Purpose, shard: u32, sweep: u64) -> Generator {
-        generator(self.plan.seed, purpose, u64::from(shard), sweep)
-    }
-
-    fn is_alone(&self) -> bool {
-        self.plan.schedule.shards == 1
     }
 
     /// Does something with each sentence of a shard.
@@ -229,83 +212,48 @@ fn read_derivation(gold: &Gold, arena: &Configurations, top: u32) -> Derivation 
     answers
 }
 
-impl Model for Sampler {
-    /// Derivations of the sentences; and of the first shard, tables of all hierarchies.
-    type Saved = (Vec<Derivation>, Vec<Vec<u32>>);
-    type Shared = Vec<Parameters>;
+impl Derived for Sampler {
+    type Saved = Vec<Derivation>;
+    const STAGE: u64 = 0;
 
-    fn draw_shard(&mut self, number: u32, _: u32) {
-        let mut rng = self.rng(Purpose::Initial, number, 0);
-        self.each(number, |model, sentence| model.seat(sentence, &mut rng));
-        let is_alone = self.is_alone();
-        self.hierarchies.note(is_alone);
+    fn has(&self, number: u32) -> bool {
+        self.sentences.contains_key(&number)
     }
 
-    fn load_shard(&mut self, number: u32, (derivations, tables): Self::Saved) -> Result<(), String> {
-        let cannot = |why: &str| format!("the checkpoint of shard {number} is not that of this parser: {why}");
+    fn seat(&mut self, number: u32, hierarchies: &mut Hierarchies, rng: &mut Generator) {
+        self.each(number, |sampler, sentence| {
+            sampler.find_customers(sentence, hierarchies);
+            for customer in &sentence.customers {
+                hierarchies.add(customer, rng);
+            }
+        });
+    }
+
+    fn sweep(&mut self, number: u32, hierarchies: &mut Hierarchies, rng: &mut Generator) {
+        self.each(number, |sampler, sentence| sampler.resample(sentence, hierarchies, rng));
+    }
+
+    fn save(&self, number: u32) -> Vec<Derivation> {
+        let sentences = self.sentences.get(&number).into_iter().flatten();
+        sentences.map(|sentence| sentence.derivation.clone()).collect()
+    }
+
+    fn load(
+        &mut self,
+        number: u32,
+        derivations: Vec<Derivation>,
+        hierarchies: &mut Hierarchies,
+    ) -> Result<(), String> {
         if self.sentences.get(&number).map_or(0, Vec::len) != derivations.len() {
-            return Err(cannot("it has other sentences"));
+            return Err("it has other sentences".to_string());
         }
         let mut derivations = derivations.into_iter();
-        self.each(number, |model, sentence| {
+        self.each(number, |sampler, sentence| {
             sentence.derivation = derivations.next().expect("one for each");
-            model.read(sentence);
-            sentence.customers = model.customers(&mut sentence.derivation);
-            sentence.customers.iter().for_each(|customer| model.hierarchies.load_customer(customer));
+            sampler.find_customers(sentence, hierarchies);
+            sentence.customers.iter().for_each(|customer| hierarchies.load_customer(customer));
         });
-        match number {
-            0 => self.hierarchies.load(tables).map_err(|e| cannot(&e)),
-            _ => Ok(()),
-        }
-    }
-
-    fn save_shard(&self, number: u32) -> Self::Saved {
-        let sentences = self.sentences.get(&number).into_iter().flatten();
-        let tables = if number == 0 { self.hierarchies.save() } else { vec![] };
-        (sentences.map(|sentence| sentence.derivation.clone()).collect(), tables)
-    }
-
-    /// Nothing: what was drawn or loaded is noted already.
-    fn count_shard(&mut self, _: u32) {}
-
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
-        for sweep in sweeps {
-            let mut rng = self.rng(Purpose::Sweep, number, sweep);
-            self.each(number, |model, sentence| model.resample(sentence, &mut rng));
-        }
-        let is_alone = self.is_alone();
-        self.hierarchies.note(is_alone);
-    }
-
-    fn synchronise(&mut self, post: &mut Post<'_>) {
-        let is_alone = self.is_alone();
-        self.hierarchies.synchronise(post, is_alone);
-    }
-
-    /// The sums of auxiliary variables, by part and depth.
-    fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        if !self.plan.learns_after(sweep) || (self.is_alone() && !self.sentences.contains_key(&number)) {
-            return vec![];
-        }
-        let mut rng = self.rng(Purpose::Statistics, number, sweep);
-        self.hierarchies.statistics(number, self.plan.schedule.shards, &mut rng)
-    }
-
-    fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
-        self.hierarchies.learn(&self.plan, statistics, sweep);
-    }
-
-    /// Nothing: sentences are parsed when training has ended.
-    fn evaluate(&mut self, _: u32, _: u64) -> Vec<f64> {
-        vec![]
-    }
-
-    fn shared(&self) -> Vec<Parameters> {
-        self.hierarchies.parameters()
-    }
-
-    fn set_shared(&mut self, shared: Vec<Parameters>) {
-        self.hierarchies.set_parameters(shared);
+        Ok(())
     }
 
     /// Tags, one for each word and the root.

@@ -534,12 +534,12 @@ fn derivations_are_drawn_from_their_posterior() {
 
     // A long chain.
     const SWEEPS: u64 = 60_000;
-    let mut sampler = Sampler::new(&plan, &lexicon, &treebank, |_| true);
+    let mut sampler = Sampler::model(&plan, &lexicon, &treebank, |_| true);
     sampler.draw_shard(0, 0);
     let mut found: BTreeMap<Vec<Derivation>, f64> = BTreeMap::new();
     for sweep in 0..SWEEPS {
         sampler.sweep_shard(0, sweep..sweep + 1, 0);
-        *found.entry(sampler.derivations()).or_default() += 1.0 / SWEEPS as f64;
+        *found.entry(sampler.sentences.derivations()).or_default() += 1.0 / SWEEPS as f64;
     }
     let distance: f64 =
         exact.iter().map(|(key, p)| (p / all - found.get(key).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0;

@@ -13,13 +13,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::text::Sentences;
-use crate::cluster::rng::{Generator, Purpose, generator};
-use crate::cluster::sweep::{Model, Post};
+use crate::cluster::rng::Generator;
 use crate::parser::configuration::Configurations;
-use crate::parser::distribution::KeptHierarchy;
+use crate::parser::drawing::{Derived, Drawing};
 use crate::parser::exchange::{Exchange, Proposal};
 use crate::parser::filter::{Filter, Step};
 use crate::parser::gold::Gold;
@@ -29,10 +27,6 @@ use crate::parser::latent::{Latent, ToWords, steps_of};
 use crate::parser::lexicon::Lexicon;
 use crate::parser::model::ParserModel;
 use crate::parser::treebank::Word;
-use crate::restaurant::parameters::Parameters;
-
-/// Sets the draws of this stage apart from those of others.
-const STAGE: u64 = 1 << 40;
 
 /// The sentences of a shard: those of the treebank, then raw ones.
 #[derive(Default)]
@@ -72,12 +66,11 @@ impl Shard {
     }
 }
 
+/// The sentences of the own shards.
 pub struct Gibbs<'m> {
-    plan: Plan,
     /// The parser that was trained before: what does not learn is as it has it.
     model: &'m ParserModel,
     particles: u32,
-    hierarchies: Hierarchies,
     shards: BTreeMap<u32, Shard>,
     work: Work,
 }
@@ -94,10 +87,11 @@ struct Work {
 
 impl<'m> Gibbs<'m> {
     /// The model of a worker; `plan` has the contexts of what learns. It starts without sentences.
-    pub fn new(plan: &Plan, model: &'m ParserModel, particles: u32) -> Gibbs<'m> {
+    pub fn model(plan: &Plan, model: &'m ParserModel, particles: u32) -> Drawing<Gibbs<'m>> {
         let mut hierarchies = Hierarchies::new(plan, &model.kept.lexicon);
         hierarchies.set_parameters(model.parameters_of(|part| hierarchies.has(part)));
-        Gibbs { plan: plan.clone(), model, particles, hierarchies, shards: BTreeMap::new(), work: Work::default() }
+        let gibbs = Gibbs { model, particles, shards: BTreeMap::new(), work: Work::default() };
+        Drawing::new(plan, gibbs, hierarchies)
     }
 
     /// Adds a shard: trees of the treebank, and raw sentences with the trees to start from.
@@ -115,11 +109,6 @@ impl<'m> Gibbs<'m> {
         self.shards.insert(number, shard);
     }
 
-    /// What was learned.
-    pub fn hierarchies(&self) -> Vec<Arc<KeptHierarchy>> {
-        self.hierarchies.kept(&self.plan, &self.model.kept.lexicon)
-    }
-
     /// The derivations of a shard's raw sentences.
     #[cfg(test)]
     pub fn derivations(&self, number: u32) -> Vec<Vec<u16>> {
@@ -135,14 +124,6 @@ impl<'m> Gibbs<'m> {
         (0..shard.observed).map(of).collect()
     }
 
-    fn is_alone(&self) -> bool {
-        self.plan.schedule.shards == 1
-    }
-
-    fn rng(&self, purpose: Purpose, shard: u32, sweep: u64) -> Generator {
-        generator(self.plan.seed, purpose, u64::from(shard) | STAGE, sweep)
-    }
-
     /// Shows each sentence of a shard with its derivation, and whether it is of the treebank.
     fn each(&mut self, number: u32, mut act: impl FnMut(&mut Gibbs<'m>, Latent<'_>, &mut [u16], bool)) {
         let mut shard = self.shards.remove(&number).unwrap_or_default();
@@ -155,14 +136,14 @@ impl<'m> Gibbs<'m> {
     }
 
     /// Finds the customers of a derivation.
-    fn find_customers(&mut self, latent: Latent<'_>, codes: &[u16]) {
+    fn find_customers(&mut self, latent: Latent<'_>, codes: &[u16], hierarchies: &mut Hierarchies) {
         let Work { arena, customers, .. } = &mut self.work;
-        latent.customers(arena, &mut self.hierarchies, codes, customers);
+        latent.customers(arena, hierarchies, codes, customers);
     }
 
     /// Draws the derivation of a raw sentence.
-    fn resample(&mut self, latent: Latent<'_>, codes: &mut [u16], rng: &mut Generator) {
-        self.find_customers(latent, codes);
+    fn resample(&mut self, latent: Latent<'_>, codes: &mut [u16], hierarchies: &mut Hierarchies, rng: &mut Generator) {
+        self.find_customers(latent, codes, hierarchies);
         let Work { arena, filter, exchange, retained, customers } = &mut self.work;
         let particles = self.particles;
         let propose = |hierarchies: &mut Hierarchies, rng: &mut Generator| {
@@ -175,106 +156,60 @@ impl<'m> Gibbs<'m> {
             latent.customers(arena, hierarchies, &derivation, &mut customers);
             Proposal { derivation, customers, ratio_ln: drawn.retained_ln - drawn.ln }
         };
-        if let Some(accepted) = exchange.step(&mut self.hierarchies, customers, propose, rng) {
+        if let Some(accepted) = exchange.step(hierarchies, customers, propose, rng) {
             codes.copy_from_slice(&accepted.derivation);
         }
     }
 }
 
-impl Model for Gibbs<'_> {
-    /// Derivations of the sentences; and of the first shard, tables of all hierarchies.
-    type Saved = (Vec<u16>, Vec<Vec<u32>>);
-    type Shared = Vec<Parameters>;
+impl Derived for Gibbs<'_> {
+    type Saved = Vec<u16>;
+    const STAGE: u64 = 1 << 40;
 
-    fn draw_shard(&mut self, number: u32, _: u32) {
-        let mut rng = self.rng(Purpose::Initial, number, 0);
-        self.each(number, |model, latent, codes, _| {
-            model.find_customers(latent, codes);
-            for customer in &model.work.customers {
-                model.hierarchies.add(customer, &mut rng);
-            }
-        });
-        let is_alone = self.is_alone();
-        self.hierarchies.note(is_alone);
+    fn has(&self, number: u32) -> bool {
+        self.shards.contains_key(&number)
     }
 
-    fn load_shard(&mut self, number: u32, (codes, tables): Self::Saved) -> Result<(), String> {
-        let cannot = |why: &str| format!("the checkpoint of shard {number} is not that of this parser: {why}");
+    fn seat(&mut self, number: u32, hierarchies: &mut Hierarchies, rng: &mut Generator) {
+        self.each(number, |gibbs, latent, codes, _| {
+            gibbs.find_customers(latent, codes, hierarchies);
+            for customer in &gibbs.work.customers {
+                hierarchies.add(customer, rng);
+            }
+        });
+    }
+
+    fn sweep(&mut self, number: u32, hierarchies: &mut Hierarchies, rng: &mut Generator) {
+        self.each(number, |gibbs, latent, codes, is_observed| match is_observed {
+            true => {
+                gibbs.find_customers(latent, codes, hierarchies);
+                gibbs.work.customers.iter().for_each(|customer| hierarchies.reseat(customer, rng));
+            }
+            false => gibbs.resample(latent, codes, hierarchies, rng),
+        });
+    }
+
+    fn save(&self, number: u32) -> Vec<u16> {
+        self.shards.get(&number).map_or(vec![], |shard| shard.codes.clone())
+    }
+
+    fn load(&mut self, number: u32, codes: Vec<u16>, hierarchies: &mut Hierarchies) -> Result<(), String> {
         match self.shards.get_mut(&number) {
             Some(shard) if shard.codes.len() == codes.len() => shard.codes = codes,
-            _ => return Err(cannot("it has other sentences")),
+            _ => return Err("it has other sentences".to_string()),
         }
         let mut is_sound = true;
-        self.each(number, |model, latent, codes, _| {
+        self.each(number, |gibbs, latent, codes, _| {
             is_sound = is_sound && latent.is_derivation(codes);
             if is_sound {
-                model.find_customers(latent, codes);
-                model.work.customers.iter().for_each(|customer| model.hierarchies.load_customer(customer));
+                gibbs.find_customers(latent, codes, hierarchies);
+                gibbs.work.customers.iter().for_each(|customer| hierarchies.load_customer(customer));
             }
         });
-        if !is_sound {
-            return Err(cannot("it has derivations of other words"));
+        match is_sound {
+            true => Ok(()),
+            false => Err("it has derivations of other words".to_string()),
         }
-        match number {
-            0 => self.hierarchies.load(tables).map_err(|e| cannot(&e)),
-            _ => Ok(()),
-        }
-    }
-
-    fn save_shard(&self, number: u32) -> Self::Saved {
-        let codes = self.shards.get(&number).map_or(vec![], |shard| shard.codes.clone());
-        (codes, if number == 0 { self.hierarchies.save() } else { vec![] })
-    }
-
-    /// Nothing: what was drawn or loaded is noted already.
-    fn count_shard(&mut self, _: u32) {}
-
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
-        for sweep in sweeps {
-            let mut rng = self.rng(Purpose::Sweep, number, sweep);
-            self.each(number, |model, latent, codes, is_observed| match is_observed {
-                true => {
-                    model.find_customers(latent, codes);
-                    for customer in &model.work.customers {
-                        model.hierarchies.reseat(customer, &mut rng);
-                    }
-                }
-                false => model.resample(latent, codes, &mut rng),
-            });
-        }
-        let is_alone = self.is_alone();
-        self.hierarchies.note(is_alone);
-    }
-
-    fn synchronise(&mut self, post: &mut Post<'_>) {
-        let is_alone = self.is_alone();
-        self.hierarchies.synchronise(post, is_alone);
-    }
-
-    /// The sums of auxiliary variables, by part and depth.
-    fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        if !self.plan.learns_after(sweep) || (self.is_alone() && !self.shards.contains_key(&number)) {
-            return vec![];
-        }
-        let mut rng = self.rng(Purpose::Statistics, number, sweep);
-        self.hierarchies.statistics(number, self.plan.schedule.shards, &mut rng)
-    }
-
-    fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
-        self.hierarchies.learn(&self.plan, statistics, sweep);
-    }
-
-    /// Nothing: text is predicted when training has ended.
-    fn evaluate(&mut self, _: u32, _: u64) -> Vec<f64> {
-        vec![]
-    }
-
-    fn shared(&self) -> Vec<Parameters> {
-        self.hierarchies.parameters()
-    }
-
-    fn set_shared(&mut self, shared: Vec<Parameters>) {
-        self.hierarchies.set_parameters(shared);
     }
 
     /// Words.

@@ -330,12 +330,12 @@ impl Stages<'_> {
         let model = self.share(worker, kept)?;
         let (index, peers) = (worker.index(), worker.peers());
         let (watcher, before, plan) = (self.watcher, self.before, self.plan.drawing());
-        let mut gibbs = Gibbs::new(&plan, &model, self.plan.raw.settings.particles);
+        let mut gibbs = Gibbs::model(&plan, &model, self.plan.raw.settings.particles);
         let runs = self.runs();
         for (shard, run) in (0..).zip(runs).filter(|(shard, _)| *shard as usize % peers == index) {
             let observed = run.map(|number| text.lexicon.sentence(self.treebank, number));
             let raw = text.training.get(&shard).zip(trees.get(&shard));
-            gibbs.add_shard(shard, observed, raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)));
+            gibbs.sentences.add_shard(shard, observed, raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)));
         }
         let control = watcher.control.of_stage("gibbs");
         let figures = &mut self.figures;
@@ -344,7 +344,7 @@ impl Stages<'_> {
             figures.add_drawing(round);
         })?;
         self.before += plan.schedule.sweeps;
-        let learned = (index == 0).then(|| gibbs.hierarchies());
+        let learned = (index == 0).then(|| gibbs.hierarchies(&text.lexicon));
         drop(gibbs);
         self.end_stage(worker, "particle Gibbs");
         Ok((end, learned))

@@ -96,7 +96,7 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
     let tags = lexicon.tags.len() as u16;
     let latent = Latent { words: &words, model: &model };
 
-    let mut gibbs = Gibbs::new(&plan, &model, 4);
+    let mut gibbs = Gibbs::model(&plan, &model, 4);
     let flat = (0..plan.contexts.all.len()).map(|at| {
         let depth = plan.contexts.all[at].1.len();
         crate::restaurant::parameters::Parameters::new(depth, plan.model.discount, plan.model.strength)
@@ -104,8 +104,8 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
     gibbs.set_shared(flat.collect());
     let observed = (0..treebank.len()).map(|number| lexicon.sentence(&treebank, number));
     // All words depend on the second.
-    gibbs.add_shard(0, observed, std::iter::once(tree(&words, &[[0, 0, 2], [1, 0, 0], [0, 0, 2]])));
-    let trees: Vec<(Vec<u32>, Vec<u16>)> = gibbs.observed(0);
+    gibbs.sentences.add_shard(0, observed, std::iter::once(tree(&words, &[[0, 0, 2], [1, 0, 0], [0, 0, 2]])));
+    let trees: Vec<(Vec<u32>, Vec<u16>)> = gibbs.sentences.observed(0);
 
     let all = derivations(words.len(), tags);
     assert_eq!(all.len(), 8 * 8, "two brackets, two arcs to either side, three tags");
@@ -120,7 +120,7 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
     let mut found: BTreeMap<Vec<u16>, f64> = BTreeMap::new();
     for sweep in 0..sweeps {
         gibbs.sweep_shard(0, sweep..sweep + 1, 0);
-        *found.entry(gibbs.derivations(0).remove(0)).or_default() += 1.0 / sweeps as f64;
+        *found.entry(gibbs.sentences.derivations(0).remove(0)).or_default() += 1.0 / sweeps as f64;
     }
     assert!(found.keys().all(|codes| exact.contains_key(codes)), "{found:?}");
     exact.iter().map(|(codes, p)| (p / sum - found.get(codes).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0
