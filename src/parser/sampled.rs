@@ -238,12 +238,7 @@ impl Derived for Sampler {
         sentences.map(|sentence| sentence.derivation.clone()).collect()
     }
 
-    fn load(
-        &mut self,
-        number: u32,
-        derivations: Vec<Derivation>,
-        hierarchies: &mut Hierarchies,
-    ) -> Result<(), String> {
+    fn load(&mut self, number: u32, derivations: Vec<Derivation>, hierarchies: &mut Hierarchies) -> Result<(), String> {
         if self.sentences.get(&number).map_or(0, Vec::len) != derivations.len() {
             return Err("it has other sentences".to_string());
         }

@@ -15,8 +15,9 @@ use super::sampled::{Derivation, Sampler};
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Preparation, TagColumn, Treebank};
+use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::rng::{Purpose, generator};
-use crate::cluster::sweep::{Model, Schedule};
+use crate::cluster::sweep::{self as training, Control, Model, Round, Schedule};
 use crate::corpus::text::Encoding;
 use crate::corpus::tree::Tree;
 use crate::math::draws::unit;
@@ -299,6 +300,37 @@ fn enough_particles_find_the_best_derivation() {
                 assert!(by_word > evidence - 1e-9 && (!is_whole || by_word < evidence + 1e-9), "{by_word} {evidence}");
             }
         }
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_tokens_of_all_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Control {
+        checkpoints: Checkpoints::new(folder.path().to_path_buf(), [0; 32]),
+        resume: false,
+        stop: Default::default(),
+        stopped: Default::default(),
+        heartbeat: Default::default(),
+    };
+    for settings in [ModelSettings::default(), several_contexts()] {
+        let mut plan = plan(settings);
+        plan.schedule = Schedule { shards: 3, sweeps: 20, ..plan.schedule };
+        let control = control.clone();
+        timely::execute_directly(move |worker| {
+            let treebank = read(&toy(true).repeat(5));
+            let lexicon = Lexicon::learn(&treebank, plan.model.min_count).unwrap();
+            let tokeniser = Tokeniser {
+                lexicon: &lexicon,
+                system: plan.model.system,
+                contexts: &plan.contexts,
+                is_lexicalised: true,
+            };
+            let trainer = Trainer::new(&plan, &lexicon, &[0, 1, 2], tokeniser.tokens(&treebank, 3, |_| true));
+            let check = |trainer: &Trainer, _: &Round| assert_eq!(trainer.fault(), None);
+            let (trainer, _) = training::train(worker, trainer, &plan.schedule, &control, check).unwrap();
+            assert!((0..3).filter(|&shard| trainer.tokens(shard) > 0).count() > 1, "tokens are of several shards");
+        });
     }
 }
 

@@ -60,6 +60,12 @@ impl Trainer {
         contexts.map(keep).collect()
     }
 
+    /// What is wrong with the counts, if anything, where all shards are own ones.
+    #[cfg(test)]
+    pub fn fault(&self) -> Option<String> {
+        self.parts.iter().find_map(Franchise::fault)
+    }
+
     /// The generator of a part for a purpose.
     fn rng(&self, purpose: Purpose, part: usize, shard: u32, sweep: u64) -> Generator {
         let part = self.contexts.start + part;

@@ -333,6 +333,14 @@ impl Franchise {
         figures
     }
 
+    /// What is wrong with the counts after a synchronisation, if anything, where all shards are own ones.
+    #[cfg(test)]
+    pub fn fault(&self) -> Option<String> {
+        let mut tokens = vec![0; self.tree.dishes.len()];
+        self.shards.values().flatten().for_each(|&(leaf, count)| tokens[leaf as usize] += count);
+        self.tree.fault(|dish| tokens[dish as usize])
+    }
+
     /// How many statistics there are.
     pub fn statistics_count(&self) -> usize {
         4 * self.tree.levels.len()

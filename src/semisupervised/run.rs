@@ -335,7 +335,11 @@ impl Stages<'_> {
         for (shard, run) in (0..).zip(runs).filter(|(shard, _)| *shard as usize % peers == index) {
             let observed = run.map(|number| text.lexicon.sentence(self.treebank, number));
             let raw = text.training.get(&shard).zip(trees.get(&shard));
-            gibbs.sentences.add_shard(shard, observed, raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)));
+            gibbs.sentences.add_shard(
+                shard,
+                observed,
+                raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)),
+            );
         }
         let control = watcher.control.of_stage("gibbs");
         let figures = &mut self.figures;
