@@ -371,6 +371,7 @@ impl Stages<'_> {
             say!("sawmill: {}-gram HPYLM: perplexity of raw text {perplexity:.2}", self.plan.ngram.order);
         }
         (self.figures.ngram, self.by_ngram) = (evaluated, predictions);
+        self.before += self.plan.ngram_sweeps();
         self.end_stage(worker, "n-gram model");
         Ok(end)
     }
