@@ -8,7 +8,7 @@
 //! - `order`: infinite order: every token has a context length of its own
 //! - `column`: lists of numbers in as few bytes as they need
 //! - `lone`: contexts that one token alone has, which need no restaurants
-//! - `franchise`: a tree whose tokens are dealt to shards, as models of the sweep driver keep it
+//! - `franchise`: a tree whose tokens are dealt to shards by their contexts, as models of the sweep driver keep it
 //! - `growing`: a tree whose contexts are made when they are first needed
 //! - `merge`: seatings of several shards, brought together and set right
 //! - `owners`: who adds up what, where the restaurants are spread over workers
