@@ -22,7 +22,7 @@ pub struct OracleJob {
     pub shards: u32,
     pub out: String,
     pub oracle: Settings,
-    /// By name: a file or glob, a table, or a list of these (see [`Source`]).
+    /// By name: a file or glob, a table, or a list of these (see `Source`).
     pub treebanks: BTreeMap<String, toml::Value>,
 }
 

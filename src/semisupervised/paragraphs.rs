@@ -1,6 +1,6 @@
 //! Paragraphs of text whose lines were wrapped, as in books of Project Gutenberg.
 //!
-//! A paragraph ends with an empty line, and where the text ends. A line of more than [`LONGEST`] bytes was not wrapped: it is
+//! A paragraph ends with an empty line, and where the text ends. A line of more than `LONGEST` bytes was not wrapped: it is
 //! a paragraph of its own, so that text with and without wrapped lines can stand side by side.
 
 /// Nobody wraps lines later.

@@ -1,7 +1,7 @@
 //! Raw text, as a dataflow: files are counted together, all agree on the words, and every worker keeps the sentences of its
 //! own shards as numbers, on disk ([`super::shelf`]).
 //!
-//! Runs of [`RUN`] paragraphs (or lines) are dealt to the shards in turn, those of training documents and those of test documents each by
+//! Runs of `RUN` paragraphs (or lines) are dealt to the shards in turn, those of training documents and those of test documents each by
 //! themselves. Every worker reads all files, once, and cuts the lines of its own shards into words. A line that is no text is
 //! told with its place and left out; sentences that are too long are cut, and counted.
 

@@ -5,7 +5,7 @@
 //! actions (the four others) alternate; after a shift-type action the top is complete.
 //!
 //! Of a spine, only three things are ever looked at: its head (sigma_11), the node right above the dummy (`i` in the
-//! paper) and lambda. That is what [`Spine`] keeps, so an element is 12 bytes and no action walks a spine. The members
+//! paper) and lambda. That is what `Spine` keeps, so an element is 12 bytes and no action walks a spine. The members
 //! of lambda are chained through one array shared by all elements.
 //!
 //! Memory cost: stack elements. The oracle composes or inserts when it can; what the paper leaves open is settled so

@@ -4,7 +4,7 @@
 //! they stood at the last synchronisation; what differs then is its change.
 //!
 //! Where there are several shards, a sweep has two phases: the token-based sampler passes over shards of documents, and
-//! after a synchronisation the table-based one over shards of words ([`super::assignments`]). So no block is split. What a
+//! after a synchronisation the table-based one over shards of words (`assignments`). So no block is split. What a
 //! shard does not see, in the first phase, is the others' customers; in the second, the totals of restaurants, coins and
 //! documents as the others' words change them.
 

@@ -20,13 +20,13 @@
 //! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
 //! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
 //!
-//! **Shards** are of whole words ([`super::assignments`]), so that all customers of a dish are there to be seated.
+//! **Shards** are of whole words (`assignments`), so that all customers of a dish are there to be seated.
 //!
 //! **SWITCHING.** A block that goes from or to topic 0 turns the coins of its tokens. Their probability has no closed form;
 //! the paper approximates it. Here the approximation (each coin by its probability without the block's) is a proposal,
 //! and the turn is accepted or not by the Metropolis-Hastings rule: with W the product of the coins' probabilities, thrown
 //! one after another, and U that of their approximations, with min(1, W_new U_old / (W_old U_new)). Coins are lifted only
-//! where a turn is tried, which is for a share of [`TURNS`] of blocks; the others stay on their side.
+//! where a turn is tried, which is for a share of `TURNS` of blocks; the others stay on their side.
 //!
 //! **HIERARCHICAL.** Blocks go down tables that went up; tables of topic 0 are none, being other topics'. The first table
 //! of a block draws its label anew.

@@ -18,7 +18,7 @@
 //! of a word would follow the first one, and the sampler would take long to part them (Brown, 50 topics, SWITCHING: test
 //! perplexity 220 after 30 sweeps from there, 187 from random topics).
 //!
-//! Where the order is infinite, tokens have [`FIRST_ORDER`] words of context at first. Orders drawn from the prior would be
+//! Where the order is infinite, tokens have `FIRST_ORDER` words of context at first. Orders drawn from the prior would be
 //! mostly of no word at all, and contexts would take long to fill (Brown, 50 topics, SWITCHING: test perplexity after 10, 20 and
 //! 40 sweeps 198.6, 184.5 and 180.4 from there, 184.2, 180.3 and 177.7 from here).
 //!
