@@ -153,6 +153,18 @@ pub struct Control {
 }
 
 impl Control {
+    /// A run from the begin in `folder`, which nobody stops.
+    #[cfg(test)]
+    pub fn of_test(folder: &std::path::Path) -> Control {
+        Control {
+            checkpoints: Checkpoints::new(folder.to_path_buf(), [0; 32]),
+            resume: false,
+            stop: Default::default(),
+            stopped: Default::default(),
+            heartbeat: Default::default(),
+        }
+    }
+
     /// The same for a stage of a job, which has checkpoints of its own.
     pub fn of_stage(&self, name: &str) -> Control {
         Control { checkpoints: self.checkpoints.of_stage(name), ..self.clone() }

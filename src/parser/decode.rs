@@ -153,12 +153,6 @@ impl<'m> Decoder<'m> {
         all
     }
 
-    /// ln of the sum of p over the derivations that were found: what the words have at least.
-    pub fn evidence_ln(&mut self, words: &[Given]) -> f64 {
-        self.search(words);
-        self.beam_ln()
-    }
-
     /// Leaves complete derivations in the beam.
     fn search(&mut self, words: &[Given]) {
         self.arena.clear();

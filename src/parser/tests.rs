@@ -15,7 +15,6 @@ use super::sampled::{Derivation, Sampler};
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Preparation, TagColumn, Treebank};
-use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{self as training, Control, Model, Round, Schedule};
 use crate::corpus::text::Encoding;
@@ -288,13 +287,12 @@ fn enough_particles_find_the_best_derivation() {
                 assert_eq!((&found.heads, &found.tags), (&best.heads, &best.tags), "{text} {search:?}");
             }
             let all_ln = all.iter().map(|parse| parse.ln.exp()).sum::<f64>().ln();
-            let evidence = Decoder::new(&model, Search::Beam, 10_000).evidence_ln(&words);
+            let evidence = Decoder::new(&model, Search::Beam, 10_000).predict(&words).evidence_ln;
             assert!(evidence <= all_ln + 1e-9 && evidence >= best.ln - 1e-9, "{best:?} {evidence} {all_ln}");
             // Word by word, nothing is lost where no derivation is; where some are, what is left makes up for them.
             for (particles, is_whole) in [(10_000, true), (1, false)] {
                 let mut decoder = Decoder::new(&model, Search::Beam, particles);
                 let Predicted { words_ln, evidence_ln: evidence } = decoder.predict(&words);
-                assert_eq!(evidence, decoder.evidence_ln(&words));
                 let by_word: f64 = words_ln.iter().sum();
                 assert_eq!(words_ln.len(), words.len() + 1);
                 assert!(by_word > evidence - 1e-9 && (!is_whole || by_word < evidence + 1e-9), "{by_word} {evidence}");
@@ -306,13 +304,7 @@ fn enough_particles_find_the_best_derivation() {
 #[test]
 fn counts_are_those_of_the_tokens_of_all_shards() {
     let folder = tempfile::tempdir().unwrap();
-    let control = Control {
-        checkpoints: Checkpoints::new(folder.path().to_path_buf(), [0; 32]),
-        resume: false,
-        stop: Default::default(),
-        stopped: Default::default(),
-        heartbeat: Default::default(),
-    };
+    let control = Control::of_test(folder.path());
     for settings in [ModelSettings::default(), several_contexts()] {
         let mut plan = plan(settings);
         plan.schedule = Schedule { shards: 3, sweeps: 20, ..plan.schedule };

@@ -185,10 +185,6 @@ impl Franchise {
         }
     }
 
-    pub fn tree(&self) -> &Tree {
-        &self.tree
-    }
-
     /// What was learned of the own tokens' contexts; the rest is dropped.
     pub fn into_tree(self) -> (Tree, Parameters) {
         (self.tree, self.house.parameters)

@@ -106,6 +106,11 @@ impl OpenShelf {
         self.out.write_all(&bytes[..=length])
     }
 
+    /// Writes what is still in memory.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// The shelf, ready to be read.
     pub fn close(self, meanings: Arc<Meanings>) -> io::Result<Shelf> {
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;

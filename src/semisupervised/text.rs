@@ -168,19 +168,15 @@ struct Cutting {
 }
 
 impl Cutting {
-    fn is_mine(&self, shard: u32) -> bool {
-        shard as usize % self.peers == self.index
-    }
-
     /// Cuts the text of the own shards.
     fn all(&mut self, reader: &Reader<'_>) -> Found {
         let (mut sizes, mut problems) = ([Size::default(); 2], BTreeMap::<u32, Vec<Problem>>::new());
-        let (tells, mut failed) = (self.is_first, None);
-        let mut numbers = vec![];
         let (index, peers, is_first) = (self.index, self.peers, self.is_first);
-        let is_wanted = |shard: u32, is_test: bool| shard as usize % peers == index || (is_test && is_first);
+        let is_mine = |shard: u32| shard as usize % peers == index;
+        let is_wanted = |shard: u32, is_test: bool| is_mine(shard) || (is_test && is_first);
+        let (mut failed, mut numbers) = (None, vec![]);
         let visit = |shard: u32, is_test: bool, words: &[&str], is_cut: bool| {
-            if self.is_mine(shard) {
+            if is_mine(shard) {
                 let size = Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut) };
                 sizes[usize::from(is_test)].add(&size);
             }
@@ -194,13 +190,15 @@ impl Cutting {
         };
         reader.each_sentence(is_wanted, visit, &mut |file, problem| {
             let of_file = problems.entry(file).or_default();
-            if tells && of_file.len() < KEPT_PROBLEMS {
+            if is_first && of_file.len() < KEPT_PROBLEMS {
                 of_file.push(problem);
             }
         })?;
         if let Some(message) = failed {
             return Err(message);
         }
+        // Here, where all workers hear of it, and not when the first of them reads.
+        self.training.values_mut().try_for_each(OpenShelf::flush).map_err(|e| full(&e))?;
         let told = problems.into_iter().flat_map(|(file, list)| list.into_iter().map(move |problem| (file, problem)));
         Ok((sizes, told.collect()))
     }

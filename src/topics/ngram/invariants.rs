@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::counts::Form;
 use super::model::{NgramModel, Setup};
-use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Control, Model, Schedule, train};
 use crate::lm::job::Order;
@@ -118,13 +117,7 @@ fn counts_are_those_of_the_tokens_of_all_shards() {
     for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
         for order in [Order::Fixed(3), infinite] {
             let folder = tempfile::tempdir().unwrap();
-            let control = Control {
-                checkpoints: Checkpoints::new(folder.path().to_path_buf(), [0; 32]),
-                resume: false,
-                stop: Default::default(),
-                stopped: Default::default(),
-                heartbeat: Default::default(),
-            };
+            let control = Control::of_test(folder.path());
             // The fourth shard has words, and no documents.
             let schedule = Schedule { shards: 4, sweeps: 12, sync_every: 1, evaluate_every: 0, checkpoint_every: 0 };
             timely::execute_directly(move |worker| {
