@@ -26,6 +26,8 @@ pub enum Style {
 pub enum Unit {
     Bytes,
     Sweeps,
+    /// Anything else, of which only the share is told.
+    Work,
 }
 
 /// How far a job has come: (done, of about so many).
@@ -75,6 +77,7 @@ fn show(style: Style, unit: Unit, gauge: &Gauge, record: impl Fn(&serde_json::Va
         let look = match unit {
             Unit::Bytes => "{wide_bar:.cyan} {percent:>3} %  {binary_bytes_per_sec}  ETA {eta}",
             Unit::Sweeps => "{wide_bar:.cyan} sweep {pos} of {len}  {per_sec}  ETA {eta}",
+            Unit::Work => "{wide_bar:.cyan} {percent:>3} %  ETA {eta}",
         };
         let style = ProgressStyle::with_template(look).unwrap_or_else(|_| ProgressStyle::default_bar());
         ProgressBar::new(gauge().1).with_style(style)
@@ -114,11 +117,12 @@ fn line(unit: Unit, done: u64, all: u64, elapsed: Duration) -> String {
     let left = elapsed.as_secs_f64() * (1.0 / share.max(1e-9) - 1.0);
     let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
     let rate = match unit {
-        Unit::Bytes => format!("{:.0} MiB/s", rate / (1 << 20) as f64),
-        Unit::Sweeps => format!("sweep {done} of {all}, {rate:.2} per second"),
+        Unit::Bytes => format!("{:.0} MiB/s, ", rate / (1 << 20) as f64),
+        Unit::Sweeps => format!("sweep {done} of {all}, {rate:.2} per second, "),
+        Unit::Work => String::new(),
     };
     format!(
-        "{:.0} % after {:.0} s, {rate}, about {:.0} s to go",
+        "{:.0} % after {:.0} s, {rate}about {:.0} s to go",
         100.0 * share.min(1.0),
         elapsed.as_secs_f64(),
         left.max(0.0)

@@ -29,7 +29,7 @@ pub struct ClusterFlags {
     /// How long to wait for the other processes
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     start_within: u64,
-    /// How long to wait for a process that is alive but makes no progress
+    /// How long to wait for a process that is alive but idle
     #[arg(long, value_name = "SECONDS", default_value = "600")]
     stall_after: u64,
 }
@@ -59,7 +59,7 @@ impl ClusterFlags {
         Ok(cluster)
     }
 
-    /// How long to wait for a process that makes no progress.
+    /// How long to wait for a process that is idle.
     pub fn stall_after(&self) -> Duration {
         Duration::from_secs(self.stall_after)
     }

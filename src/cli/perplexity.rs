@@ -1,9 +1,10 @@
 //! `sawmill perplexity`: how well a model predicts text that it has not seen.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::print;
@@ -22,6 +23,7 @@ use crate::parser::interpolate::Predictions;
 use crate::parser::job::Tags;
 use crate::parser::model::ParserModel;
 use crate::parser::perplexity::Sum;
+use crate::parser::text::{self, Source};
 use crate::topics::left_to_right::LeftToRight;
 use crate::topics::model::TopicModel;
 use crate::topics::ngram::kept::Kept;
@@ -39,9 +41,9 @@ pub struct Perplexity {
     /// for a parser too, or a sentence of CoNLL-U
     #[arg(required_unless_present = "stream", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How documents stand in the files
-    #[arg(long, value_enum, default_value = "lines")]
-    format: Format,
+    /// How text stands in the files [default: lines; of a parser, conllu where a line has ten columns, else lines]
+    #[arg(long, value_enum)]
+    format: Option<TextFormat>,
     /// The files are ISO 8859-1
     #[arg(long)]
     latin_1: bool,
@@ -78,6 +80,35 @@ pub struct Perplexity {
     /// Seed of the particles [default: 1]
     #[arg(long, help_heading = "Topic models")]
     seed: Option<u64>,
+}
+
+/// How text stands in files: as documents, or as sentences for a parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TextFormat {
+    Documents(Format),
+    Sentences(text::Format),
+}
+
+impl ValueEnum for TextFormat {
+    fn value_variants<'a>() -> &'a [TextFormat] {
+        use TextFormat::{Documents, Sentences};
+        &[
+            Documents(Format::Lines),
+            Documents(Format::Blocks),
+            Documents(Format::Files),
+            Documents(Format::Mallet),
+            Documents(Format::Docs),
+            Sentences(text::Format::Conllu),
+            Sentences(text::Format::Running),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            TextFormat::Documents(format) => format.to_possible_value(),
+            TextFormat::Sentences(format) => format.to_possible_value(),
+        }
+    }
 }
 
 fn at_least_one(text: &str) -> std::result::Result<usize, String> {
@@ -163,6 +194,32 @@ impl Perplexity {
         if self.latin_1 { Encoding::Latin1 } else { Encoding::Utf8 }
     }
 
+    /// How documents stand in the files.
+    fn documents(&self) -> Result<Format> {
+        match self.format {
+            None => Ok(Format::Lines),
+            Some(TextFormat::Documents(format)) => Ok(format),
+            Some(TextFormat::Sentences(_)) => Err(Error::Usage(format!(
+                "{}: --format conllu and running are for parsers, which this is not",
+                self.model.display()
+            ))),
+        }
+    }
+
+    /// How a file of sentences for a parser is read.
+    fn source<'p>(&self, path: &'p Path) -> Result<Source<'p>> {
+        let format = match self.format {
+            None => text::Format::Auto,
+            Some(TextFormat::Documents(Format::Lines)) => text::Format::Text,
+            Some(TextFormat::Sentences(format)) => format,
+            Some(TextFormat::Documents(_)) => {
+                let message = "a parser reads sentences: --format lines, conllu or running";
+                return Err(Error::Usage(format!("{}: {message}", self.model.display())));
+            }
+        };
+        Ok(Source { path, encoding: self.encoding(), format })
+    }
+
     fn method(&self) -> LeftToRight {
         LeftToRight { particles: self.particles.unwrap_or(10), resample: self.resample.unwrap_or(10) }
     }
@@ -182,7 +239,7 @@ impl Perplexity {
             _ => {}
         };
         let mut problems = 0;
-        let sum = score(scorer, &self.files, (self.format, self.encoding()), &mut visit, &mut |problem| {
+        let sum = score(scorer, &self.files, (self.documents()?, self.encoding()), &mut visit, &mut |problem| {
             problems += 1;
             say!("{problem}");
         })?;
@@ -245,8 +302,11 @@ impl Perplexity {
                     rows.push(|| sum.to_row(&number.to_string()), || sum.to_json());
                 }
             };
-            let sum = parser::perplexity::score(&model, &settings, path, self.encoding(), visit, report);
+            let sum = parser::perplexity::score(&model, &settings, &self.source(path)?, visit, report);
             all.add(&sum.map_err(|e| Error::input(path, e))?);
+        }
+        if all.tokens == 0 {
+            return Err(no_sentence());
         }
         let end = if self.sentences { all.to_row("total") } else { all.to_text() };
         rows.finish(&end, &all.to_json())?;
@@ -262,11 +322,11 @@ impl Perplexity {
                     problems += 1;
                     say!("{}", Diagnostic { path: path.display().to_string(), problem });
                 };
-                let read = all.read(model, ngram, settings, path, self.encoding(), report);
+                let read = all.read(model, ngram, settings, &self.source(path)?, report);
                 read.map_err(|e| Error::input(path, e))?;
             }
             match all.tokens() {
-                0 => Err(Error::Input("there is no sentence to score: the files have none".to_string())),
+                0 => Err(no_sentence()),
                 _ => Ok(all),
             }
         };
@@ -288,7 +348,7 @@ impl Perplexity {
         };
         let mut table =
             Table { tokens: self.tokens, sentences: self.sentences, rows: Rows::new(self.json, head), problems: 0 };
-        let sum = lm::perplexity::score(&model, &self.files, self.format, self.encoding(), &mut table)?;
+        let sum = lm::perplexity::score(&model, &self.files, self.documents()?, self.encoding(), &mut table)?;
         let end = match (self.tokens, self.sentences) {
             (true, _) => String::new(), // a sum has other columns than a token
             (_, true) => ScoredSentence { number: None, score: sum }.to_row(),
@@ -297,6 +357,10 @@ impl Perplexity {
         table.rows.finish(&end, &sum.to_json())?;
         Ok(if table.problems == 0 { exit::DONE } else { exit::SKIPPED })
     }
+}
+
+fn no_sentence() -> Error {
+    Error::Input("there is no sentence to score: the files have none".to_string())
 }
 
 /// Writes what it hears of as rows.

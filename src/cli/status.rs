@@ -29,7 +29,11 @@ impl Status {
         let state = match manifest.state {
             State::Running if is_alive => "running".to_string(),
             State::Watching if is_alive => "watching for changes".to_string(),
-            State::Running | State::Watching => "died (its process is gone); run the job again".to_string(),
+            State::Running | State::Watching => {
+                let has_checkpoint = checkpoint::last(&self.run.join("checkpoints")).is_some();
+                let how = if has_checkpoint { "go on with run --resume" } else { "run the job again" };
+                format!("died (its process is gone); {how}")
+            }
             State::Done => "done".to_string(),
             State::Stopped => "stopped with a checkpoint; go on with run --resume".to_string(),
             State::Failed => format!("failed: {}", manifest.error.as_deref().unwrap_or("no reason given")),
@@ -91,32 +95,53 @@ fn figures(run: &Path, processes: usize) -> Option<String> {
 /// How far training has come, from the metrics of its rounds.
 fn sweeps(run: &Path, metrics: &str, processes: usize) -> Option<String> {
     let rounds: Vec<Value> = metrics.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let job = std::fs::read_to_string(run.join("job.toml")).ok()?;
-    let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()? as u64;
-    let sweep = rounds.last()?["sweep"].as_u64()?;
-    let left = sum(&rounds, "seconds") / sum(&rounds, "sweeps").max(1.0) * all.saturating_sub(sweep) as f64;
+    let last = rounds.last()?;
+    let sweep = last["sweep"].as_u64()?;
+    let seconds = sum(&rounds, "seconds");
+    let mut text = match (last["work"].as_f64(), last["work_total"].as_f64()) {
+        (Some(done), Some(all)) => {
+            let share = (done / all.max(1.0)).clamp(1e-9, 1.0);
+            let (stage, sweeps, left) = (title(last)?, &last["stage_sweeps"], seconds * (1.0 / share - 1.0));
+            format!("progress: {:.0} %, {stage}, sweep {sweep} of {sweeps}, about {left:.0} s to go\n", 100.0 * share)
+        }
+        _ => {
+            let job = std::fs::read_to_string(run.join("job.toml")).ok()?;
+            let all = job.parse::<toml::Table>().ok()?.get("sampler")?.get("sweeps")?.as_integer()? as u64;
+            let left = seconds / sum(&rounds, "sweeps").max(1.0) * all.saturating_sub(sweep) as f64;
+            format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n")
+        }
+    };
     let (sweeping, merging) = (sum(&rounds, "sweep_seconds"), sum(&rounds, "sync_seconds"));
-    let late = &rounds[rounds.len().saturating_sub(10)..];
+    let begin = rounds.iter().rposition(|round| round["stage"] != last["stage"]).map_or(0, |before| before + 1);
+    let late = &rounds[rounds.len().saturating_sub(10).max(begin)..];
     let seconds = sum(late, "sweep_seconds") + sum(late, "sync_seconds");
-    let mut text = format!("progress: sweep {sweep} of {all}, about {left:.0} s to go\n");
+    let of_stage = title(last).map_or(String::new(), |stage| format!(" ({stage})"));
     text += &format!(
-        "speed: {:.0} words per second; synchronisation {:.1} %\n",
+        "speed: {:.0} words per second{of_stage}; synchronisation {:.1} %\n",
         sum(late, "tokens") / seconds.max(1e-9),
         100.0 * merging / (merging + sweeping).max(1e-9)
     );
     if let Some(round) = rounds.iter().rev().find(|round| round["perplexity"].is_number()) {
-        text += &format!("test perplexity: {:.2} after sweep {}\n", round["perplexity"].as_f64()?, round["sweep"]);
+        let of_stage = title(round).map_or(String::new(), |stage| format!(" of the {stage}"));
+        let (perplexity, sweep) = (round["perplexity"].as_f64()?, &round["sweep"]);
+        text += &format!("test perplexity{of_stage}: {perplexity:.2} after sweep {sweep}\n");
     }
     text += &last_checkpoint(run);
     text += &slowest(run, processes).unwrap_or_default();
     Some(text)
 }
 
+/// The stage of a round, for people, where a job has several.
+fn title(round: &Value) -> Option<&str> {
+    round["stage_title"].as_str()
+}
+
 fn last_checkpoint(run: &Path) -> String {
     match checkpoint::last(&run.join("checkpoints")) {
-        Some((sweep, when)) => {
+        Some((stage, sweep, when)) => {
             let ago = when.elapsed().map_or(0, |elapsed| elapsed.as_secs());
-            format!("last checkpoint: sweep {sweep}, {ago} s ago\n")
+            let stage = if stage.is_empty() { stage } else { format!("{stage}, ") };
+            format!("last checkpoint: {stage}sweep {sweep}, {ago} s ago\n")
         }
         None => "last checkpoint: none yet\n".to_string(),
     }

@@ -30,11 +30,20 @@ pub struct Checkpoints {
     fingerprint: [u8; 32],
 }
 
-/// The sweep of the last checkpoint below `folder`, whichever job it is of, and when it was made; for people.
-pub fn last(folder: &Path) -> Option<(u64, SystemTime)> {
-    let path = folder.join(LATEST);
-    let manifest: Manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-    Some((manifest.sweep, fs::metadata(&path).ok()?.modified().ok()?))
+/// The last checkpoint below `folder`, whichever job it is of: its stage, where the job has stages, its sweep, and when it
+/// was made; for people.
+pub fn last(folder: &Path) -> Option<(String, u64, SystemTime)> {
+    let below = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let of = |folder: PathBuf, stage: String| {
+        let path = folder.join(LATEST);
+        let manifest: Manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        Some((stage, manifest.sweep, fs::metadata(&path).ok()?.modified().ok()?))
+    };
+    let stages = below.filter_map(|path| {
+        let stage = path.file_name()?.to_string_lossy().into_owned();
+        of(path, stage)
+    });
+    of(folder.to_path_buf(), String::new()).into_iter().chain(stages).max_by_key(|(_, _, when)| *when)
 }
 
 /// A part, as the manifest names it.
@@ -58,6 +67,19 @@ impl Checkpoints {
     /// Those below `folder`, of the job with this fingerprint.
     pub fn new(folder: PathBuf, fingerprint: [u8; 32]) -> Checkpoints {
         Checkpoints { folder, fingerprint }
+    }
+
+    /// Those of the job with this very input.
+    pub fn of_input(&self, digest: u64) -> Checkpoints {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.fingerprint).update(&digest.to_le_bytes());
+        Checkpoints { folder: self.folder.clone(), fingerprint: *hasher.finalize().as_bytes() }
+    }
+
+    /// Whether there are some of another job, or of the job with another input.
+    pub fn are_others(&self) -> bool {
+        let manifest = fs::read(self.folder.join(LATEST)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        manifest.is_some_and(|manifest: Manifest| manifest.fingerprint != hex(&self.fingerprint))
     }
 
     /// Those of a stage of the job, which has its own.

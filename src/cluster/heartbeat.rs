@@ -1,10 +1,10 @@
 //! Signs of life: each process says in the run folder how far it is, and notices when it waits for one that is stuck.
 //!
-//! timely ends a process when a connection breaks, but a peer that is alive and does nothing (stopped, deadlocked, lost
-//! in one shard) would be waited for without end. Every process therefore writes `processes/I.json` twice a second. One
-//! that has waited in a synchronisation for longer than `stall_after` looks for others that have been silent for as long,
-//! or at work without getting anywhere, names them and ends, so that the job can be started again from its last
-//! checkpoint. One that is waiting too is not to blame.
+//! timely ends a process when a connection breaks, but a peer that is alive and does nothing (stopped, deadlocked, before a
+//! disk that does not answer) would be waited for without end. Every process therefore writes `processes/I.json` twice a
+//! second. One that has waited in a synchronisation for longer than `stall_after` looks for others that have been silent or
+//! idle for as long, names them and ends, so that the job can be started again from its last checkpoint. One that is
+//! waiting too is not to blame; nor is one that uses its processor, however long its shard takes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Sign {
     pub sweep: u64,
     /// Milliseconds since 1970 at which this was written.
     pub written: u64,
-    /// Likewise, at which a worker last finished something.
+    /// Likewise, at which a worker last finished something, or the process was at work.
     pub progress: u64,
     /// Since when a worker waits for others, or 0.
     pub waiting: u64,
@@ -59,6 +59,17 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
+/// A process that has used its processors for so many ticks between two signs is at work: one that waits sleeps.
+const AT_WORK: u64 = 5;
+
+/// Hundredths of a second for which this process has used processors; always 0 where the system (not Linux) does not tell.
+fn processor_ticks() -> u64 {
+    // The name, the second field, may have spaces; times in user and kernel mode are the 14th and 15th.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    behind_name.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
 /// Where process `process` leaves its signs.
 fn path(folder: &Path, process: usize) -> PathBuf {
     folder.join("processes").join(format!("{process}.json"))
@@ -72,16 +83,22 @@ impl Heartbeat {
         let beating = heartbeat.clone();
         std::thread::spawn(move || {
             let _ = std::fs::create_dir_all(folder.join("processes"));
+            let mut before = processor_ticks();
             while !beating.ended.load(Ordering::Relaxed) {
                 beating.write(&folder, process);
                 beating.look_for_stuck_ones(&folder, process, processes, stall_after);
                 std::thread::sleep(Duration::from_millis(500));
+                let now = processor_ticks();
+                if now >= before + AT_WORK {
+                    beating.progressed();
+                }
+                before = now;
             }
         });
         heartbeat
     }
 
-    /// A worker has finished something.
+    /// A worker has finished something, or is at it.
     pub fn progressed(&self) {
         self.progress.store(now(), Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@
 //! - `operators/deal`: handing out pieces of input to whoever is idle
 //! - `operators/tally`: counts that are corrected by differences
 //! - `scan`: one pass over the input on all workers, counted: deal, then tally
-//! - `sweep`: the driver of every job that passes over its shards again and again
+//! - `sweep`: the driver of every job that passes over its shards again and again; `own`: which shards are whose
 //! - `operators/merge_rows`, `rows`: synchronisation of counts, and how changes are packed
 //! - `operators/all_gather`: little records of every worker for every worker
 //! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life; `stop`: being asked to stop
@@ -17,6 +17,7 @@ pub mod engine;
 pub mod heartbeat;
 pub mod mesh;
 pub mod operators;
+pub mod own;
 pub mod rng;
 pub mod rows;
 pub mod scan;

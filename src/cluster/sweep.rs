@@ -31,6 +31,7 @@ use super::heartbeat::Heartbeat;
 use super::operators::all_gather::AllGather;
 use super::operators::merge_rows::MergeRows;
 use super::operators::route::Route;
+use super::own::Own;
 use super::rows::Rows;
 use crate::error::{Error, Result};
 
@@ -143,6 +144,8 @@ pub struct Schedule {
 #[derive(Clone)]
 pub struct Control {
     pub checkpoints: Checkpoints,
+    /// What is said before a line of a stage.
+    pub stage: String,
     /// Whether to go on from a checkpoint, where there is one.
     pub resume: bool,
     /// Set when the process is asked to stop.
@@ -158,6 +161,7 @@ impl Control {
     pub fn of_test(folder: &std::path::Path) -> Control {
         Control {
             checkpoints: Checkpoints::new(folder.to_path_buf(), [0; 32]),
+            stage: String::new(),
             resume: false,
             stop: Default::default(),
             stopped: Default::default(),
@@ -165,9 +169,14 @@ impl Control {
         }
     }
 
+    /// The same with checkpoints that count only for this very input, of which the job's fingerprint knows less.
+    pub fn of_input(&self, digest: u64) -> Control {
+        Control { checkpoints: self.checkpoints.of_input(digest), ..self.clone() }
+    }
+
     /// The same for a stage of a job, which has checkpoints of its own.
     pub fn of_stage(&self, name: &str) -> Control {
-        Control { checkpoints: self.checkpoints.of_stage(name), ..self.clone() }
+        Control { checkpoints: self.checkpoints.of_stage(name), stage: format!("{name}: "), ..self.clone() }
     }
 }
 
@@ -297,13 +306,12 @@ struct Driver<'a, M: Model> {
 
 impl<'a, M: Model> Driver<'a, M> {
     fn new(worker: &mut Worker, model: M, schedule: &Schedule, control: &'a Control) -> Driver<'a, M> {
-        let (index, peers) = (worker.index() as u32, worker.peers() as u32);
         let table = model.table();
         Driver {
             model,
             control,
             history: vec![],
-            mine: (0..schedule.shards).filter(|shard| shard % peers == index).collect(),
+            mine: Own::of(worker).below(schedule.shards).collect(),
             merge: table.map(|(row_count, columns, held)| MergeRows::new(worker, row_count, columns, held)),
             route: Route::new(worker),
             figures: AllGather::new(worker, "Figures"),
@@ -360,7 +368,7 @@ impl<'a, M: Model> Driver<'a, M> {
             let (found, complaints) = self.control.checkpoints.find();
             complaints.iter().for_each(|complaint| say!("sawmill: checkpoint refused: {complaint}"));
             if let Some(sweep) = found {
-                say!("sawmill: going on after sweep {sweep}");
+                say!("sawmill: {}going on after sweep {sweep}", self.control.stage);
             }
             choice = found;
         }
@@ -495,7 +503,7 @@ fn next_multiple(at: u64, step: u64) -> u64 {
 }
 
 /// Adds vectors up in their order, which fixes every rounding.
-fn add_up(vectors: &[Vec<f64>]) -> Vec<f64> {
+pub fn add_up(vectors: &[Vec<f64>]) -> Vec<f64> {
     let mut sum = vec![0.0; vectors.iter().map(Vec::len).max().unwrap_or(0)];
     for vector in vectors {
         sum.iter_mut().zip(vector).for_each(|(total, value)| *total += value);

@@ -17,6 +17,7 @@
 //! multiple of that is ever held.
 
 mod gather;
+pub mod stream;
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -67,12 +68,22 @@ pub fn read_documents(
     visit: &mut dyn FnMut(&RawDocument<'_>),
     report: &mut dyn FnMut(Problem),
 ) -> io::Result<()> {
+    let mut sink = Sink { visit, report, is_empty: true };
+    read_stream(open_file(path)?, path, encoding, format, LONGEST_DOCUMENT, &mut sink);
+    Ok(())
+}
+
+/// The unpacked bytes of a file, which is no folder.
+fn open_file(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path.is_dir() {
         let message = format!("is a folder: name the files in it, such as \"{}/*\"", path.display());
         return Err(io::Error::new(io::ErrorKind::IsADirectory, message));
     }
-    read_stream(open(path)?, path, encoding, format, LONGEST_DOCUMENT, &mut Sink { visit, report, is_empty: true });
-    Ok(())
+    open(path)
+}
+
+fn empty_file() -> Fault {
+    (Rule::EmptyFile, "the file is empty: there is no document in it".to_string())
 }
 
 /// Where documents and problems go.
@@ -110,9 +121,7 @@ fn read_stream(
     });
     match read {
         Err(Problem { line, rule, message, .. }) => sink.report(line, "", (rule, message)),
-        Ok(()) if sink.is_empty => {
-            sink.report(1, "", (Rule::EmptyFile, "the file is empty: there is no document in it".to_string()));
-        }
+        Ok(()) if sink.is_empty => sink.report(1, "", empty_file()),
         Ok(()) => {}
     }
 }

@@ -9,6 +9,7 @@
 //! File of documents
 //!   -> Line           of bounded length, as UTF-8        open.rs, text.rs, lines.rs
 //!   -> RawDocument    or Problems with addresses         documents.rs, diagnostic.rs
+//!   -> or their lines, where text is only streamed       documents/stream.rs
 //!   -> training and test documents                       hold_out.rs
 //!   -> sentences      of running text, and their words   running.rs
 //!   -> tokens         numbers and case made one          tokens.rs

@@ -39,16 +39,18 @@ impl RunningText {
     /// Shows the words of each sentence of a paragraph, and whether the sentence was cut since it is too long.
     pub fn each_sentence<'t>(&self, paragraph: &'t str, mut visit: impl FnMut(&[&'t str], bool)) {
         let mut words: Vec<&str> = vec![];
-        let mut chunks = paragraph.split_whitespace().peekable();
+        let mut chunks = paragraph.split_whitespace().flat_map(whole_sentences).peekable();
         while let Some(chunk) = chunks.next() {
             let before = words.len();
             self.cut(chunk, &mut words);
             let is_end = chunks.peek().is_none_or(|next| self.ends(&words[before..], next));
-            while words.len() > self.most_words {
-                let rest = words.split_off(self.place_to_cut(&words));
-                visit(&words, true);
-                words = rest;
+            let mut start = 0;
+            while words.len() - start > self.most_words {
+                let end = start + self.place_to_cut(&words[start..]);
+                visit(&words[start..end], true);
+                start = end;
             }
+            words.drain(..start);
             if is_end && !words.is_empty() {
                 visit(&words, false);
                 words.clear();
@@ -66,10 +68,11 @@ impl RunningText {
 
     /// Whether a sentence ends behind these words of one chunk, where `next` is the chunk behind.
     fn ends(&self, words: &[&str], next: &str) -> bool {
-        let is_closing = |word: &&str| matches!(*word, "\"" | "'" | "''" | "”" | "’" | "»" | ")" | "]" | "」" | "』");
+        let is_closing =
+            |word: &&&str| **word == "''" || word.chars().next().is_some_and(is_closing) && word.chars().count() == 1;
         let Some(last) = words.iter().rev().find(|word| !is_closing(word)) else { return false };
         let Some(sign) = last.chars().next_back() else { return false };
-        if matches!(sign, '。' | '！' | '？') {
+        if is_full_stop(sign) {
             return true;
         }
         // An abbreviation is one word with its full stop.
@@ -106,6 +109,29 @@ impl RunningText {
         let is_stopped = chunk[end..].starts_with('.') && !chunk[end..].starts_with("..");
         start..if is_stopped && is_abbreviation() { end + 1 } else { end }
     }
+}
+
+/// What is closed with a sentence.
+fn is_closing(sign: char) -> bool {
+    matches!(sign, '"' | '\'' | '”' | '’' | '»' | ')' | ']' | '」' | '』' | '）')
+}
+
+/// What ends a sentence in Chinese and Japanese, where no white space is needed behind.
+fn is_full_stop(sign: char) -> bool {
+    matches!(sign, '。' | '！' | '？')
+}
+
+/// Cuts what stands between white space behind the full stops of Chinese and Japanese, with what is closed there.
+fn whole_sentences(chunk: &str) -> impl Iterator<Item = &str> {
+    let mut rest = chunk;
+    std::iter::from_fn(move || {
+        let stop = rest.find(is_full_stop).unwrap_or(rest.len());
+        let is_inner = |c: char| !is_full_stop(c) && !is_closing(c);
+        let end = rest[stop..].find(is_inner).map_or(rest.len(), |behind| stop + behind);
+        let (sentence, behind) = rest.split_at(end);
+        rest = behind;
+        (!sentence.is_empty()).then_some(sentence)
+    })
 }
 
 /// Marks above and below letters, and joiners, which belong to words in many scripts.
@@ -212,7 +238,11 @@ mod tests {
         assert_eq!(found[0], "\" Me , miss ?");
         assert_eq!(found[1], "Do you think so ? \" asked Tilly .");
         assert_eq!(found[2], "She left .");
-        assert_eq!(found.last().unwrap(), "今日は 。 はい");
+        assert_eq!(found[found.len() - 2..], ["今日は 。", "はい"]);
+        assert_eq!(
+            sentences("「今日は。」はい！？　そう\"x.\" no。", 9),
+            ["「 今日は 。 」", "はい ！ ？", "そう \" x . \" no 。"]
+        );
         assert_eq!(sentences("  \t ", 5), [""; 0]);
     }
 

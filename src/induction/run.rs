@@ -19,6 +19,7 @@ use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
+use crate::progress::Unit;
 
 /// What worker 0 brings back.
 struct Trained {
@@ -31,7 +32,8 @@ struct Trained {
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
     let board = Arc::new(Board::new(plan.schedule.shards as usize));
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new() };
+    let training =
+        Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Sweeps };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, &board, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     let (End::Done, Some(kept)) = (trained.end, trained.kept) else {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -180,8 +181,8 @@ fn has_result(out: &Path, job: &Job) -> Result<bool> {
         return Err(Error::Usage(format!(
             "--resume: {} holds a run with other settings:{}{}",
             out.display(),
-            only_in(&old, &new, '-'),
-            only_in(&new, &old, '+')
+            only_in(&settings(&old), &settings(&new), '-'),
+            only_in(&settings(&new), &settings(&old), '+')
         )));
     }
     let manifest = Manifest::load(out)?;
@@ -195,9 +196,22 @@ fn has_result(out: &Path, job: &Job) -> Result<bool> {
     Ok(manifest.state == State::Done)
 }
 
-/// The lines of `text` that `other` lacks, each behind `sign`.
-fn only_in(text: &str, other: &str, sign: char) -> String {
-    text.lines().filter(|line| !other.lines().any(|o| o == *line)).map(|line| format!("\n{sign} {line}")).collect()
+/// The lines of a job file, each behind the name of its table.
+fn settings(text: &str) -> Vec<String> {
+    let mut table = String::new();
+    let mut all = vec![];
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(name) => table = format!("{name}."),
+            None => all.push(format!("{table}{line}")),
+        }
+    }
+    all
+}
+
+/// The settings that `others` lack, each behind `sign`.
+fn only_in(settings: &[String], others: &[String], sign: char) -> String {
+    settings.iter().filter(|line| !others.contains(line)).map(|line| format!("\n{sign} {line}")).collect()
 }
 
 /// The most memory that this process has had, or has had since [`forget_peak_memory`], in MiB; 0 where the system does not
@@ -215,7 +229,16 @@ pub fn thread_seconds() -> f64 {
     status.split_whitespace().next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
+/// The most that was forgotten, in bytes.
+static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
+
 /// Begins to look for the most memory anew, where the system (Linux) lets a process do so.
 pub fn forget_peak_memory() {
+    FORGOTTEN.fetch_max((peak_memory_mib() * 1048576.0) as u64, Ordering::Relaxed);
     let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// The most memory that this process has ever had, in MiB.
+pub fn most_memory_mib() -> f64 {
+    peak_memory_mib().max(FORGOTTEN.load(Ordering::Relaxed) as f64 / 1048576.0)
 }

@@ -24,6 +24,8 @@ pub struct Training<'a> {
     pub fingerprint: [u8; 32],
     /// What else all processes must agree on.
     pub rest: String,
+    /// What the schedule's sweeps are to those who watch.
+    pub unit: Unit,
 }
 
 /// What the workers of a process have in common: how to stop, where to save, whom to tell.
@@ -60,6 +62,7 @@ impl Training<'_> {
         let stopped = Arc::<AtomicBool>::default();
         let control = Control {
             checkpoints,
+            stage: String::new(),
             resume: session.resume,
             stop,
             stopped: stopped.clone(),
@@ -70,7 +73,7 @@ impl Training<'_> {
         let meter = folder.as_ref().map(|_| {
             let (sweep, all) = (sweep.clone(), self.schedule.sweeps);
             let progress = Arc::new(move || (*sweep.lock().expect("a number"), all));
-            Meter::start(session.progress, Unit::Sweeps, progress, |_| ())
+            Meter::start(session.progress, self.unit, progress, |_| ())
         });
         let started = Instant::now();
         let watcher = Watcher { control, folder, sweep };

@@ -79,7 +79,7 @@ pub struct HeldOut {
 }
 
 impl HeldOut {
-    fn figures(&self) -> Vec<f64> {
+    pub fn figures(&self) -> Vec<f64> {
         [self.last_ln, self.mean_ln, self.tokens].concat()
     }
 
@@ -163,14 +163,6 @@ impl Hpylm {
     /// The contexts of all training tokens that this worker holds, up to the longest order.
     pub fn contexts_of_max_order(&self) -> usize {
         self.contexts_of_max_order
-    }
-
-    /// After the last sweep: p of each test token of an own shard, in the order of the text, by the mean over the samples;
-    /// nothing without samples.
-    pub fn predictions(&self, number: u32) -> Vec<f64> {
-        let samples = self.plan.samples(self.plan.schedule.sweeps);
-        let test = self.tests.get(&number).filter(|_| samples > 0);
-        test.map_or(vec![], |test| test.sums.iter().map(|sum| sum / samples as f64).collect())
     }
 
     pub fn parameters(&self) -> &Parameters {

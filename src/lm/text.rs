@@ -17,6 +17,7 @@ use timely::worker::Worker;
 use super::job::Plan;
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
+use crate::cluster::own::Own;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::corpus::documents::{RawDocument, read_documents};
 use crate::corpus::hold_out::Candidate;
@@ -161,8 +162,8 @@ pub fn collect(worker: &mut Worker, plan: &Plan, holds_all: bool) -> Result<Text
     let mut vocabularies = AllGather::<Result<Vocabulary, String>>::new(worker, "Vocabulary");
     let mut sums = AllGather::<u64>::new(worker, "Unknown");
     let corpus = &plan.corpus;
-    let (index, peers) = (worker.index(), worker.peers());
-    let mine: Vec<u32> = (0..corpus.files.len() as u32).filter(|file| *file as usize % peers == index).collect();
+    let (index, own) = (worker.index(), Own::of(worker));
+    let mine: Vec<u32> = own.below(corpus.files.len() as u32).collect();
 
     let held_out = match &corpus.test {
         Test::Files => HashSet::new(),
@@ -213,7 +214,7 @@ pub fn collect(worker: &mut Worker, plan: &Plan, holds_all: bool) -> Result<Text
         symbols,
         totals: [total(0), total(1)],
         shards: plan.schedule.shards,
-        is_mine: Box::new(move |shard| shard as usize % peers == index),
+        is_mine: Box::new(move |shard| own.has(shard)),
         holds_all,
     };
     let (tokens, unknown) = loader.load(&reader, &files, plan.depth())?;

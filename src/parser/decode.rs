@@ -46,7 +46,8 @@ pub struct Parse {
 pub struct Predicted {
     /// ln of p of each word, and of the end of the sentence, given those before: of the derivations that were kept before it,
     /// the share that goes on to it. Which these are does not depend on the word: so these are the predictions of an
-    /// incremental parser (Roark 2001), and add up to at most one over all words.
+    /// incremental parser (Roark 2001), and add up to at most one over all words. (A left-corner parser keeps what can still
+    /// end with the words that are left; so its predictions are those of one that knows how many there are.)
     pub words_ln: Vec<f64>,
     /// ln of the sum of p over the derivations that were found at the end: what the words have at least.
     pub evidence_ln: f64,

@@ -7,9 +7,8 @@ use super::distribution::KeptHierarchy;
 use super::gold::Token;
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan};
 use super::lexicon::Lexicon;
-use super::trainer::add_up;
 use crate::cluster::rng::{Generator, Purpose, generator};
-use crate::cluster::sweep::Post;
+use crate::cluster::sweep::{Post, add_up};
 use crate::restaurant::growing::{Chain, Growing};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
@@ -196,7 +195,10 @@ impl Hierarchies {
 
     /// Draws discounts and strengths from the statistics of all shards.
     pub fn learn(&mut self, plan: &Plan, statistics: &[Vec<f64>], sweep: u64) {
-        let Some(sums) = add_up(statistics) else { return };
+        let sums = add_up(statistics);
+        if sums.is_empty() {
+            return;
+        }
         let mut rest = sums.as_slice();
         for (number, part) in self.parts.iter_mut().enumerate() {
             let (here, behind) = rest.split_at(part.statistics_count());

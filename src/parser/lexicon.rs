@@ -5,7 +5,8 @@
 //! learns from rare words how unknown ones behave.
 //!
 //! Text without trees can teach more words ([`Lexicon::with_raw_words`]). Where only the distribution of words learns from
-//! it, no other knows them: to transitions and tags, which trees alone have taught, each is what it was before.
+//! it, no other knows them: to transitions and tags, which trees alone have taught, each is what it was before, and would be
+//! within a sentence.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +36,8 @@ pub struct Lexicon {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct RawWords {
     vocabulary: Vocabulary,
-    /// By word: the word or class that it was before.
-    taken_for: Vec<u32>,
+    /// By word: the word or class that it was before, where a sentence begins with it, and elsewhere.
+    taken_for: Vec<[u32; 2]>,
     /// Whether they stand in contexts of transitions and tags, too.
     is_known_to_all: bool,
 }
@@ -56,8 +57,10 @@ impl Lexicon {
             labels: treebank.labels.iter().map(str::to_string).collect(),
             raw: None,
         };
-        if lexicon.labels.len() > usize::from(u16::MAX) {
-            return Err(format!("{} labels are too many: is the DEPREL column right?", lexicon.labels.len()));
+        // Trees and derivations are kept as numbers of 16 bits.
+        if lexicon.root() + lexicon.outcomes(Part::Transition, System::LeftCorner) > u32::from(u16::MAX) {
+            let (tags, labels) = (lexicon.tags.len(), lexicon.labels.len());
+            return Err(format!("{tags} tags and {labels} labels are too many: are the columns right?"));
         }
         let mut rare = vec![];
         for sentence in treebank.sentences() {
@@ -84,7 +87,8 @@ impl Lexicon {
         let new = counts.iter().filter(|(form, _)| is_new(form));
         let occurrences = new.map(|(form, &training)| (form.as_str(), Occurrences { training, test: 0 }));
         let vocabulary = Vocabulary::build(occurrences, min_count)?;
-        let taken_for = vocabulary.words().map(|form| self.word(form, false)).collect();
+        let taken_for = vocabulary.words().map(|form| [true, false].map(|is_first| self.word(form, is_first)));
+        let taken_for = taken_for.collect();
         Ok(Lexicon { raw: Some(RawWords { vocabulary, taken_for, is_known_to_all }), ..self.clone() })
     }
 
@@ -117,10 +121,10 @@ impl Lexicon {
         (self.vocabulary.len() + self.surface.len()) as u32
     }
 
-    /// What a word was before raw text taught it.
-    pub fn taken_for(&self, word: u32) -> u32 {
+    /// What a word was before raw text taught it, as the first of a sentence or not.
+    pub fn taken_for(&self, word: u32, is_first: bool) -> u32 {
         match (&self.raw, word.checked_sub(self.first_raw())) {
-            (Some(raw), Some(at)) => raw.taken_for.get(at as usize + 1).copied().unwrap_or(word),
+            (Some(raw), Some(at)) => raw.taken_for.get(at as usize + 1).map_or(word, |of| of[usize::from(!is_first)]),
             _ => word,
         }
     }
@@ -133,7 +137,7 @@ impl Lexicon {
         }
         for (value, element) in values.iter_mut().zip(elements) {
             if element.attribute == Attribute::Word && *value > self.first_raw() {
-                *value = self.taken_for(*value - 1) + 1;
+                *value = self.taken_for(*value - 1, false) + 1;
             }
         }
     }

@@ -10,16 +10,14 @@
 //! A sentence has a token for each word and one for its end. An unknown word is predicted as its class.
 
 use std::io;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::decode::{Decoder, Given, Predicted};
 use super::evaluate::{Settings, parse_all};
 use super::model::ParserModel;
-use super::text::{Format, Source, Unparsed, read_sentences};
+use super::text::{Source, Unparsed, read_sentences};
 use crate::corpus::diagnostic::Problem;
-use crate::corpus::text::Encoding;
 
 /// Sums over sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -100,8 +98,7 @@ impl Sum {
 pub fn score(
     model: &ParserModel,
     settings: &Settings,
-    path: &Path,
-    encoding: Encoding,
+    source: &Source<'_>,
     mut visit: impl FnMut(&Sum),
     report: impl FnMut(Problem),
 ) -> io::Result<Sum> {
@@ -117,6 +114,6 @@ pub fn score(
         }
         Ok(())
     };
-    read_sentences(&Source { path, encoding, format: Format::Auto }, batch, report)?;
+    read_sentences(source, batch, report)?;
     Ok(all)
 }

@@ -16,6 +16,7 @@ use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Treebank};
 use crate::cluster::operators::route::Route;
+use crate::cluster::own::Own;
 use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
@@ -23,6 +24,7 @@ use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
+use crate::progress::Unit;
 
 /// What worker 0 brings back.
 struct Trained {
@@ -35,7 +37,8 @@ struct Trained {
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new() };
+    let training =
+        Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Sweeps };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(mut trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
@@ -51,22 +54,10 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         tags: plan.model.tags,
         threads: session.cluster.threads,
     };
-    for (name, files, is_held_out) in
-        [("dev", &plan.dev, false), ("test", &plan.test, false), ("test", &plan.train, true)]
-    {
-        let is_wanted = |number| !is_held_out || plan.is_held_out(number);
-        let column = plan.model.tag_column;
-        let treebank = Treebank::read_some(files, plan.encoding, column, NonProjective::Keep, is_wanted);
-        let mut treebank = treebank.map_err(Error::Input)?;
-        treebank.prepare(&plan.preparation);
-        let new = diagnostics(&treebank).into_iter().filter(|problem| !trained.problems.contains(problem));
-        let new: Vec<Diagnostic> = new.collect();
-        trained.problems.extend(new);
-        if !treebank.is_empty() {
-            let evaluation = evaluate(&model, &treebank, &settings);
-            say!("sawmill: {name}: {}", report::in_words(&evaluation));
-            trained.figures.evaluations.push((name, evaluation));
-        }
+    for (name, treebank) in sets(plan, &mut trained.problems)? {
+        let evaluation = evaluate(&model, &treebank, &settings);
+        say!("sawmill: {name}: {}", report::in_words(&evaluation));
+        trained.figures.evaluations.push((name, evaluation));
     }
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
@@ -104,6 +95,30 @@ pub fn read_trees(plan: &Plan) -> Result<Treebank> {
     Ok(treebank)
 }
 
+/// The trees to compare with, by set: files to develop with, files to test on, and what was held out of training. Sets without
+/// trees are left out; what is wrong is added to `problems`.
+pub fn sets(plan: &Plan, problems: &mut Vec<Diagnostic>) -> Result<Vec<(&'static str, Treebank)>> {
+    let mut sets = vec![];
+    for (name, files, is_held_out) in
+        [("dev", &plan.dev, false), ("test", &plan.test, false), ("test", &plan.train, true)]
+    {
+        if is_held_out && plan.hold_out == 0 {
+            continue;
+        }
+        let is_wanted = |number| !is_held_out || plan.is_held_out(number);
+        let column = plan.model.tag_column;
+        let treebank = Treebank::read_some(files, plan.encoding, column, NonProjective::Keep, is_wanted);
+        let mut treebank = treebank.map_err(Error::Input)?;
+        treebank.prepare(&plan.preparation);
+        let new: Vec<_> = diagnostics(&treebank).into_iter().filter(|problem| !problems.contains(problem)).collect();
+        problems.extend(new);
+        if !treebank.is_empty() {
+            sets.push((name, treebank));
+        }
+    }
+    Ok(sets)
+}
+
 /// Trains on trees; the first worker has what was learned.
 pub fn supervise(
     worker: &mut Worker,
@@ -113,14 +128,14 @@ pub fn supervise(
     control: &Control,
     mut tell: impl FnMut(&Round),
 ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
-    let (index, peers, is_leader) = (worker.index(), worker.peers(), worker.index() == 0);
-    let is_mine = |shard: u32| shard as usize % peers == index;
+    let (own, is_leader) = (Own::of(worker), worker.index() == 0);
+    let is_mine = |shard: u32| own.has(shard);
     match plan.model.oracle {
         OracleKind::Static => {
             let is_lexicalised = plan.model.lexicalised;
             let tokeniser = Tokeniser { lexicon, system: plan.model.system, contexts: &plan.contexts, is_lexicalised };
             let tokens = tokeniser.tokens(treebank, plan.schedule.shards, is_mine);
-            let own: Vec<u32> = (0..plan.schedule.shards).filter(|shard| is_mine(*shard)).collect();
+            let own: Vec<u32> = own.below(plan.schedule.shards).collect();
             let trainer = Trainer::new(plan, lexicon, &own, tokens);
             let mut letters = Route::new(worker);
             let (trainer, end) = train(worker, trainer, &plan.schedule, control, |_, round| tell(round))?;

@@ -199,8 +199,9 @@ impl SentenceReader {
                 });
                 continue;
             }
-            let found = take(&mut self.sentence, &mut self.fault, &mut self.format, &mut self.number, &line);
-            if found && let Some(sentence) = self.finish() {
+            let SentenceReader { sentence, fault, format, number, waiting, .. } = self;
+            let is_end = take(sentence, fault, format, number, waiting, &line);
+            if is_end && let Some(sentence) = self.finish() {
                 return Ok(Some(sentence));
             }
         }
@@ -217,12 +218,13 @@ impl SentenceReader {
     }
 }
 
-/// Adds a line to the sentence in the making; returns whether it ends there.
+/// Adds a line to the sentence in the making, or is it one by itself, to those that wait; returns whether one ends there.
 fn take(
     sentence: &mut Unparsed,
     fault: &mut Option<Problem>,
     format: &mut Format,
     number: &mut u64,
+    waiting: &mut VecDeque<Unparsed>,
     line: &Line<'_>,
 ) -> bool {
     if sentence.lines.is_empty() {
@@ -238,21 +240,29 @@ fn take(
             return matches!(*format, Format::Text | Format::Running);
         }
     };
-    if *format == Format::Auto && !line.is_blank() && !text.starts_with('#') {
+    let mut wait = |text: &str| {
+        *number += 1;
+        waiting.push_back(Unparsed::of_text(text, *number));
+    };
+    if *format == Format::Auto && line.is_blank() {
+        return false;
+    }
+    if *format == Format::Auto && !text.starts_with('#') {
         *format = if text.split('\t').count() == COLUMNS { Format::Conllu } else { Format::Text };
         if *format == Format::Text {
-            *sentence = Unparsed::default(); // what looked like comments were sentences, but nobody begins a text with #
+            // What looked like comments were sentences.
+            std::mem::take(sentence).lines.iter().for_each(|line| wait(line));
         }
     }
     if *format == Format::Tagged && sentence.is_empty() && text.split('\t').count() == COLUMNS {
         *format = Format::Conllu;
     }
     match *format {
-        Format::Text if line.is_blank() => false,
         Format::Text => {
-            *number += 1;
-            *sentence = Unparsed::of_text(text, *number);
-            true
+            if !line.is_blank() {
+                wait(text);
+            }
+            fault.is_some()
         }
         _ if text.is_empty() => true,
         // Behind a word, # is one too: comments come first.

@@ -20,7 +20,7 @@ use crate::restaurant::franchise::shard_of;
 use crate::restaurant::seating::DEEPEST;
 use crate::restaurant::tree::Paths;
 
-/// Contexts of one length with outcomes.
+/// Contexts with outcomes.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     /// By depth.
@@ -30,13 +30,16 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    /// Contexts have up to `depth` elements; all symbols are below `symbols`.
     pub fn new(depth: usize, symbols: u32) -> Tokens {
         Tokens { elements: vec![Column::default(); depth], symbols: symbols as usize, ..Tokens::default() }
     }
 
     #[inline]
     pub fn push(&mut self, context: &[u32], outcome: u32) {
-        self.elements.iter_mut().zip(context).for_each(|(column, value)| column.push(*value));
+        let nothing = self.symbols as u32;
+        let values = context.iter().copied().chain(std::iter::repeat(nothing));
+        self.elements.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.outcomes.push(outcome);
     }
 }
@@ -60,11 +63,16 @@ impl Paths for Tokens {
 
     #[inline]
     fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        self.elements.get(depth).map(|column| column.get(token))
+        self.elements.get(depth).map(|column| column.get(token)).filter(|element| (*element as usize) < self.symbols)
     }
 
-    fn length(&self, _: usize) -> usize {
-        self.elements.len()
+    /// Most contexts are whole.
+    fn length(&self, token: usize) -> usize {
+        let mut length = self.elements.len();
+        while length > 0 && self.element(token, length - 1).is_none() {
+            length -= 1;
+        }
+        length
     }
 }
 

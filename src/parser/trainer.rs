@@ -12,7 +12,7 @@ use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
 use super::tokens::Tokens;
 use crate::cluster::rng::{Generator, Purpose, generator};
-use crate::cluster::sweep::{Model, Post};
+use crate::cluster::sweep::{Model, Post, add_up};
 use crate::restaurant::franchise::Franchise;
 use crate::restaurant::lone::Tails;
 use crate::restaurant::parameters::Parameters;
@@ -81,15 +81,6 @@ fn franchise(plan: &Plan, lexicon: &Lexicon, context: usize, planted: Planted, o
     Franchise::new(planted, own, plan.schedule.shards, parameters, base)
 }
 
-/// The sums of the statistics of all shards, in their order; none where there are none.
-pub fn add_up(statistics: &[Vec<f64>]) -> Option<Vec<f64>> {
-    let mut sums = vec![0.0; statistics.iter().map(Vec::len).max().filter(|&length| length > 0)?];
-    for of_shard in statistics {
-        sums.iter_mut().zip(of_shard).for_each(|(sum, figure)| *sum += figure);
-    }
-    Some(sums)
-}
-
 impl Model for Trainer {
     /// Tables of each part.
     type Saved = Vec<Vec<u32>>;
@@ -146,7 +137,10 @@ impl Model for Trainer {
     }
 
     fn learn(&mut self, statistics: &[Vec<f64>], sweep: u64) {
-        let Some(sums) = add_up(statistics) else { return };
+        let sums = add_up(statistics);
+        if sums.is_empty() {
+            return;
+        }
         let mut rest = sums.as_slice();
         for (number, part) in self.parts.iter_mut().enumerate() {
             let (here, behind) = rest.split_at(part.statistics_count());

@@ -28,7 +28,8 @@ use crate::cluster::sweep::Post;
 /// So many elements of a context say which shard its tokens are of.
 pub const KEY: usize = 2;
 
-// No token stops in the top.
+// Where contexts are cut, no token comes to stop in the top. Those of contexts with one element less than the key do: the first
+// customer of a dish opens a table, which marks it, and all are of one shard.
 const _: () = assert!(KEY <= SHORTEST);
 
 /// The shard of the tokens whose contexts begin with `elements`; those behind the first [`KEY`] do not matter.
@@ -167,7 +168,19 @@ impl Franchise {
     /// The restaurants of `planted`, whose tokens are those of the own of so many `shards`. `base` is the probability of
     /// every outcome below the root.
     pub fn new(planted: Planted, own: &[u32], shards: u32, parameters: Parameters, base: f64) -> Franchise {
-        let dealt = deal(&planted, own, shards);
+        Franchise::of_first(planted.order.len(), planted, own, shards, parameters, base)
+    }
+
+    /// The same where only the first `seated` tokens are customers; of the others, p can be asked.
+    pub fn of_first(
+        seated: usize,
+        planted: Planted,
+        own: &[u32],
+        shards: u32,
+        parameters: Parameters,
+        base: f64,
+    ) -> Franchise {
+        let dealt = deal(seated, &planted, own, shards);
         let tree = planted.tree;
         let homes = Some(own_homes(&tree, &dealt));
         Franchise {
@@ -201,6 +214,14 @@ impl Franchise {
     /// Tokens of an own shard.
     pub fn tokens(&self, number: u32) -> u64 {
         self.shards.get(&number).map_or(0, |leaves| leaves.iter().map(|(_, tokens)| u64::from(*tokens)).sum())
+    }
+
+    /// p of a dish, where the next customer comes to it.
+    pub fn probability(&mut self, leaf: u32) -> f64 {
+        let Franchise { tree, house, path, probabilities, .. } = self;
+        path.find(tree, leaf);
+        house.probabilities(tree, path, probabilities);
+        probabilities[path.depth()]
     }
 
     /// Seats the tokens of a shard for the first time.
@@ -349,12 +370,18 @@ impl Franchise {
     }
 }
 
-/// The leaves of each own shard.
-fn deal(planted: &Planted, own: &[u32], shards: u32) -> BTreeMap<u32, Leaves> {
+/// The leaves of each own shard, with those of their tokens that are among the first `seated`.
+fn deal(seated: usize, planted: &Planted, own: &[u32], shards: u32) -> BTreeMap<u32, Leaves> {
     let mut dealt: BTreeMap<u32, Leaves> = own.iter().map(|&number| (number, vec![])).collect();
+    let mut order = planted.order.as_slice();
     for same in planted.leaves.chunk_by(|a, b| a == b) {
-        let number = shard_of(key(&planted.tree, same[0]), shards);
-        dealt.get_mut(&number).expect("tokens of own shards").push((same[0], same.len() as u32));
+        let (here, behind) = order.split_at(same.len());
+        order = behind;
+        let tokens = here.iter().filter(|token| (**token as usize) < seated).count();
+        if tokens > 0 {
+            let number = shard_of(key(&planted.tree, same[0]), shards);
+            dealt.get_mut(&number).expect("tokens of own shards").push((same[0], tokens as u32));
+        }
     }
     dealt
 }

@@ -138,7 +138,8 @@ impl Growing {
         chain
     }
 
-    /// p(outcome | context).
+    /// p(outcome | context). Restaurants without customers say nothing: whether a worker has met them must not show, not
+    /// even as what is lost in rounding.
     #[inline]
     pub fn predict(&self, chain: &Chain, outcome: u32) -> f64 {
         let Parameters { discounts, strengths } = &self.house.parameters;
@@ -147,6 +148,9 @@ impl Growing {
         for (depth, &number) in chain.restaurants[..chain.length].iter().enumerate() {
             let (a, b) = (discounts[depth], strengths[depth]);
             let restaurant = self.tree.restaurants[number as usize];
+            if restaurant.customers == 0 {
+                break;
+            }
             let mut seats = 0.0;
             if is_served {
                 match self.served.get(&(number, outcome)) {
@@ -496,5 +500,38 @@ impl Paths for Leaves<'_> {
 
     fn length(&self, _: usize) -> usize {
         self.growing.depth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+    use crate::cluster::rng::{Purpose, generator};
+
+    /// Another worker has met other contexts and outcomes, and says the same, bit by bit.
+    #[test]
+    fn what_has_no_customers_says_nothing() {
+        let mut rng = generator(3, Purpose::Synth, 0, 0);
+        let mut growing = Growing::new(3, Parameters::new(3, 0.37, 0.61), 0.1);
+        let mut draw = |many: u32| -> Vec<([u32; 3], u32)> {
+            let token = |rng: &mut Generator| (std::array::from_fn(|_| rng.random_range(0..6)), rng.random_range(0..9));
+            (0..many).map(|_| token(&mut rng)).collect()
+        };
+        let (seated, other) = (draw(60), draw(400));
+        let mut rng = generator(3, Purpose::Sweep, 0, 0);
+        for (context, outcome) in &seated {
+            let leaf = growing.leaf(context, *outcome);
+            growing.add(leaf, &mut rng);
+        }
+        let ask = |growing: &Growing| -> Vec<f64> {
+            other.iter().map(|(context, outcome)| growing.predict(&growing.chain(context), *outcome)).collect()
+        };
+        let before = ask(&growing);
+        for (context, outcome) in &other {
+            growing.leaf(context, *outcome);
+        }
+        assert_eq!(before, ask(&growing));
     }
 }

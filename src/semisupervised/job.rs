@@ -78,7 +78,7 @@ pub struct RawSettings {
     pub cut: Cut,
     /// Longer sentences are cut.
     pub max_words: usize,
-    /// Words that occur so often in raw text are known.
+    /// Words that occur so often in raw text and treebank are known.
     pub min_count: u64,
     pub passes: u64,
     /// Gibbs sweeps over the seating after each pass.
@@ -182,6 +182,10 @@ impl SemisupervisedJob {
         require(raw.particles > 0, "raw.particles is 0; it has to be at least 1")?;
         require(self.ngram.order <= 32, "ngram.order has to be between 1 and 32, or 0 for none")?;
         require(
+            self.ngram.order == 0 || self.ngram.burn_in < self.ngram.sweeps,
+            "ngram.burn_in has to be below ngram.sweeps: perplexity is by the samples behind it",
+        )?;
+        require(
             self.model.lexicalised && self.model.tags == Tags::Predict,
             "text without trees has no tags: set model.lexicalised = true and model.tags = \"predict\"",
         )?;
@@ -213,13 +217,25 @@ impl Plan {
 
     /// Parsing, as a training: a sweep is a part of the pass.
     pub fn parsing(&self) -> Schedule {
-        Schedule { sweeps: self.raw.settings.rounds, sync_every: 1, evaluate_every: 0, ..self.parser.schedule }
+        Schedule {
+            sweeps: self.raw.settings.rounds,
+            sync_every: 1,
+            evaluate_every: 0,
+            checkpoint_every: self.every_long_sweep(),
+            ..self.parser.schedule
+        }
+    }
+
+    /// Where sweeps take long there is a checkpoint after each, unless there are none at all.
+    fn every_long_sweep(&self) -> u64 {
+        self.parser.schedule.checkpoint_every.min(1)
     }
 
     /// The same where tags and trees are drawn.
     pub fn drawing(&self) -> parser::Plan {
         let mut plan = self.learning();
         plan.schedule.sweeps = self.raw.settings.gibbs_sweeps;
+        plan.schedule.checkpoint_every = self.every_long_sweep();
         plan
     }
 
@@ -228,15 +244,31 @@ impl Plan {
         let mut plan = self.parser.clone();
         plan.contexts.all.retain(|(part, _)| self.learns(*part));
         plan.schedule.sweeps = self.raw.settings.sweeps;
-        plan.learn_every = 1;
+        plan.learn_every = plan.learn_every.min(1); // 0: never
         plan
     }
 
-    /// Sweeps of all stages, for progress.
-    pub fn all_sweeps(&self) -> u64 {
+    /// The training of the n-gram model.
+    pub fn comparing(&self) -> Schedule {
+        Schedule { sweeps: self.ngram.sweeps, evaluate_every: 1, sync_every: 1, ..self.parser.schedule }
+    }
+
+    /// What a pass of parsing takes, roughly and as it was measured, where a sweep over one context of raw text is 1; for progress.
+    pub fn work_of_parsing(&self) -> u64 {
+        3 * (u64::from(self.raw.settings.particles) + 40)
+    }
+
+    /// The same of a sweep of particle Gibbs.
+    pub fn work_of_drawing(&self) -> u64 {
+        12 * u64::from(self.raw.settings.particles)
+    }
+
+    /// The same of all stages.
+    pub fn work(&self) -> u64 {
         let raw = &self.raw.settings;
-        let of_pass = raw.rounds + raw.sweeps * self.learning().contexts.all.len() as u64;
-        self.parser.schedule.sweeps + raw.passes * of_pass + raw.gibbs_sweeps + self.ngram_sweeps()
+        let of_pass = self.work_of_parsing() + raw.sweeps * self.learning().contexts.all.len() as u64;
+        let drawing = raw.gibbs_sweeps * self.work_of_drawing();
+        self.parser.schedule.sweeps + raw.passes * of_pass + drawing + self.ngram_sweeps()
     }
 
     pub fn ngram_sweeps(&self) -> u64 {
@@ -255,12 +287,22 @@ impl Plan {
             Learn::Words => "words learn",
             Learn::All => "words, tags and transitions learn",
         };
+        let passes = if raw.passes == 1 { "a pass".to_string() } else { format!("{} passes", raw.passes) };
         let mut text = format!(
-            "semisupervised job: {} passes over raw text with {} particles; {what} in {} sweeps after each\n",
-            raw.passes, raw.particles, raw.sweeps
+            "semisupervised job: {passes} over raw text with {} particles; {what} in {} sweeps after each\n",
+            raw.particles, raw.sweeps
         );
         if raw.gibbs_sweeps > 0 {
             text += &format!("then tags and trees are drawn in {} sweeps of particle Gibbs\n", raw.gibbs_sweeps);
+        }
+        let cut = match raw.cut {
+            Cut::Running => "lines are cut into sentences",
+            Cut::Wrapped => "lines are joined to paragraphs and cut into sentences",
+            Cut::Lines => "a line is a sentence",
+        };
+        text += &format!("raw text: {cut}; words are known that occur {} times\n", raw.min_count);
+        if raw.hold_out > 0 {
+            text += &format!("one document in {} is held out to test on\n", raw.hold_out);
         }
         for (number, path) in self.raw.files.iter().enumerate() {
             let what = if number < self.raw.training_files { "raw" } else { "raw, to test on" };
@@ -277,7 +319,7 @@ impl Plan {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.parser.fingerprint());
         let schedule = (self.parser.schedule.sweeps, &self.raw.settings, &self.ngram, self.raw.training_files);
-        hasher.update(format!("semisupervised {schedule:?}").as_bytes());
+        hasher.update(format!("semisupervised, dealt by contexts {schedule:?}").as_bytes());
         for path in &self.raw.files {
             hasher.update(open::mark(path).as_bytes());
         }

@@ -15,6 +15,7 @@ use super::parses::{Trees, with_trees};
 use super::run::Stages;
 use super::shuffle::Shuffle;
 use super::text::Text;
+use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, train};
 use crate::error::Result;
 use crate::parser::distribution::KeptHierarchy;
@@ -60,7 +61,7 @@ impl Stages<'_> {
             contexts: &Contexts { all: vec![plan.contexts.all[context].clone()] },
             is_lexicalised: true,
         };
-        let (runs, own) = (self.runs(), own_shards(worker, plan));
+        let (runs, own) = (self.runs(), Own::of(worker).below(plan.schedule.shards));
         let depth = plan.contexts.all[context].1.len();
         let mut shuffle = Shuffle::new(worker, &mut self.letters, plan.schedule.shards, depth, text.lexicon.symbols());
         let mut scratch = Scratch::default();
@@ -83,29 +84,24 @@ impl Stages<'_> {
         text: &Text,
         tokens: Tokens,
     ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
-        let trainer = Trainer::of_one(plan, &text.lexicon, &own_shards(worker, plan), context, tokens);
-        let (watcher, before, figures) = (self.watcher, self.before, &mut self.figures);
-        let stage = format!("words-{pass}-{context}");
-        let control = watcher.control.of_stage(&stage);
-        // A token is a word: those of one context of words are counted.
-        let is_counted = plan.contexts.all.iter().position(|(part, _)| *part == Part::Word) == Some(context);
+        let own: Vec<u32> = Own::of(worker).below(plan.schedule.shards).collect();
+        let trainer = Trainer::of_one(plan, &text.lexicon, &own, context, tokens);
+        let title = format!("learning, pass {pass}: {}", name_of(&plan.contexts, context));
+        let stage = self.stage(&format!("words-{pass}-{context}"), &title, plan.schedule.sweeps, plan.schedule.sweeps);
+        let (watcher, figures) = (self.watcher, &mut self.figures);
+        let control = self.control.of_stage(&stage.name);
         let (trainer, end) = train(worker, trainer, &plan.schedule, &control, |_, round| {
-            Stages::tell(watcher, before, &stage, round);
-            figures.add_learning(round, is_counted);
+            stage.tell(watcher, round);
+            figures.add_learning(round);
         })?;
         self.before += plan.schedule.sweeps;
         if end == End::Stopped {
             return Ok((end, None));
         }
         let learned = gather(worker, &mut self.letters, trainer.hierarchies(&text.lexicon))?;
-        self.end_stage(worker, &format!("learning, pass {pass}: {}", name_of(&plan.contexts, context)));
+        self.end_stage(worker, &title);
         Ok((end, learned))
     }
-}
-
-fn own_shards(worker: &Worker, plan: &Plan) -> Vec<u32> {
-    let (index, peers) = (worker.index(), worker.peers());
-    (0..plan.schedule.shards).filter(|&shard| shard as usize % peers == index).collect()
 }
 
 /// A context for people: its distribution, and which of its contexts it is.

@@ -8,8 +8,9 @@
 //!                                            tags and transitions stay as the treebank has taught them, or learn too
 //! again     -> trees, by the parser of the pass before, and so on
 //! then      -> tags and trees of raw text    where that is asked for: drawn with what learns, by particle Gibbs
-//! both      -> an HPYLM of the same words, to compare with
 //! ```
+//!
+//! In the first pass, before anything learns, an HPYLM of the same words is trained, to compare with ([`ngram`]).
 //!
 //! Each stage is a training of its own under the sweep driver, with checkpoints of its own: a run that is resumed finds each
 //! stage that has ended in its last checkpoint, and goes on in the first that has not.
@@ -19,7 +20,7 @@
 //! are drawn, see [`gibbs`].
 //!
 //! **Memory.** Raw text is read once, by every worker; the paragraphs of its own shards are cut into words, and kept on disk as
-//! numbers ([`shelf`]). In memory a word takes 6 bytes for its place in its tree. The contexts of a parser learn one behind the
+//! numbers ([`shelf`]); what is to test on is in memory everywhere. In memory a word takes 6 bytes for its place in its tree. The contexts of a parser learn one behind the
 //! other (`learning`). For each, tokens go to the worker whose shard their context is of: so a restaurant is on one worker, but
 //! for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a single
 //! token has need no restaurants ([`crate::restaurant::lone`]). The first worker gathers what was learned, as it is written to
@@ -27,23 +28,28 @@
 //! stage.
 //!
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
-//! - `paragraphs`: paragraphs that go over several lines
-//! - `text`, `shelf`: raw text, as sentences of numbers, dealt to shards; sentences on disk
+//! - `reader`, `paragraphs`: sentences of raw text, dealt to shards; paragraphs that go over several lines
+//! - `text`, `shelf`: raw text, as sentences of numbers; sentences on disk
 //! - `parses`: a pass of parsing, and its trees
 //! - `learning`, `shuffle`: what is learned from them, context by context; tokens on their way to their shards
 //! - `gibbs`: tags and trees that are drawn
-//! - `ngram`: the n-gram model to compare with
+//! - `parsers`, `testing`: those of the stages that have ended; how good they are
+//! - `ngram`, `hpylm`: the tokens of the n-gram model to compare with; the model itself
 
 pub mod gibbs;
+pub mod hpylm;
 pub mod job;
 mod learning;
 pub mod ngram;
 pub mod paragraphs;
+mod parsers;
 pub mod parses;
+pub mod reader;
 pub mod report;
 pub mod run;
 pub mod shelf;
 pub mod shuffle;
+mod testing;
 pub mod text;
 
 #[cfg(test)]

@@ -25,11 +25,28 @@ pub struct Parsing<'a> {
     /// Of the own shards.
     pub text: &'a BTreeMap<u32, Shelf>,
     pub trees: BTreeMap<u32, Trees>,
-    /// Of this worker, on a processor.
+    /// Hears what share of the own text has trees.
+    pub tell: &'a dyn Fn(f64),
+    /// Of this worker: sentences parsed in this run, and seconds on a processor.
+    pub parsed: u64,
     pub seconds: f64,
 }
 
+/// So many sentences are parsed before progress is told.
+const TOLD: u64 = 256;
+
 impl Parsing<'_> {
+    fn tell_share(&self) {
+        let done: usize = self.trees.values().map(Vec::len).sum();
+        let all: u64 = self.text.values().map(Shelf::words).sum();
+        (self.tell)(done as f64 / all.max(1) as f64);
+    }
+
+    /// Words of a shard.
+    fn words(&self, number: u32) -> usize {
+        self.text.get(&number).map_or(0, Shelf::words) as usize
+    }
+
     /// The sentences that a sweep parses.
     fn part(&self, number: u32, sweep: u64) -> Range<usize> {
         let all = self.text.get(&number).map_or(0, Shelf::len) as u64;
@@ -64,14 +81,14 @@ impl Model for Parsing<'_> {
     type Shared = ();
 
     fn draw_shard(&mut self, number: u32, _: u32) {
-        self.trees.insert(number, vec![]);
+        self.trees.insert(number, Vec::with_capacity(self.words(number)));
     }
 
-    fn load_shard(&mut self, number: u32, saved: Trees) -> Result<(), String> {
-        let words = self.text.get(&number).map_or(0, Shelf::words);
-        if saved.len() as u64 > words {
+    fn load_shard(&mut self, number: u32, mut saved: Trees) -> Result<(), String> {
+        let Some(left) = self.words(number).checked_sub(saved.len()) else {
             return Err(format!("the checkpoint of shard {number} has trees of other sentences"));
-        }
+        };
+        saved.reserve_exact(left);
         self.trees.insert(number, saved);
         Ok(())
     }
@@ -86,20 +103,27 @@ impl Model for Parsing<'_> {
         let Some(sentences) = self.text.get(&number) else { return };
         let began = thread_seconds();
         let knows_all = self.model.kept.lexicon.words() == self.lexicon.words();
-        let known =
-            |&form: &u32| Given { form: if knows_all { form } else { self.lexicon.taken_for(form) }, tag: None };
+        let known = |(place, &form): (usize, &u32)| Given {
+            form: if knows_all { form } else { self.lexicon.taken_for(form, place == 0) },
+            tag: None,
+        };
         let parts: Vec<Range<usize>> = sweeps.map(|sweep| self.part(number, sweep)).collect();
         let mut decoder = Decoder::new(self.model, Search::Particles, self.particles);
-        let trees = self.trees.entry(number).or_default();
         let mut given = vec![];
         for forms in parts.into_iter().flat_map(|part| sentences.part(part)) {
             given.clear();
-            given.extend(forms.iter().map(known));
+            given.extend(forms.iter().enumerate().map(known));
             let parse = decoder.parse(&given);
+            self.parsed += 1;
             let places = parse.tags.iter().zip(&parse.labels).zip(&parse.heads);
-            trees.extend(places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]));
+            let tree = places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]);
+            self.trees.entry(number).or_default().extend(tree);
+            if self.parsed.is_multiple_of(TOLD) {
+                self.tell_share();
+            }
         }
         self.seconds += thread_seconds() - began;
+        self.tell_share();
     }
 
     fn synchronise(&mut self, _: &mut Post<'_>) {}
@@ -119,6 +143,6 @@ impl Model for Parsing<'_> {
     fn set_shared(&mut self, (): ()) {}
 
     fn tokens(&self, number: u32) -> u64 {
-        self.text.get(&number).map_or(0, Shelf::words) / self.rounds
+        self.words(number) as u64 / self.rounds
     }
 }

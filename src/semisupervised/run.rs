@@ -9,38 +9,40 @@ use timely::worker::Worker;
 
 use super::gibbs::Gibbs;
 use super::job::Plan;
-use super::ngram::{self, Compared};
+use super::ngram::Compared;
+use super::parsers::Parsers;
 use super::parses::{Parsing, Trees, with_trees};
-use super::report::{self, Figures, Prediction};
+use super::report::{self, Figures};
+use super::testing::Test;
 use super::text::{Sentences, Text, collect};
 use crate::cluster::checkpoint::{decode, encode};
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::route::Route;
+use crate::cluster::own::Own;
 use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::shard::shards;
 use crate::error::{Error, Result, exit};
 use crate::job::manifest::InputRecord;
 use crate::job::model_file;
-use crate::job::session::{Session, peak_memory_mib};
+use crate::job::session::{Session, most_memory_mib};
 use crate::job::training::{Training, Watcher};
 use crate::lm::report::Evaluated;
-use crate::parser::decode::{Decoder, Given};
 use crate::parser::distribution::KeptHierarchy;
-use crate::parser::evaluate::{Evaluation, Settings, evaluate, parse_all};
-use crate::parser::interpolate::Halves;
-use crate::parser::job::Tags;
 use crate::parser::lexicon::Lexicon;
 use crate::parser::model::{KIND, Kept, ParserModel};
-use crate::parser::perplexity::Sum;
-use crate::parser::run::{diagnostics, read_trees, supervise};
-use crate::parser::treebank::{NonProjective, Treebank};
+use crate::parser::run::{diagnostics, read_trees, sets, supervise};
+use crate::parser::treebank::Treebank;
+use crate::progress::Unit;
+
+/// Bytes of a parser that go to all workers at once.
+const BLOCK: usize = 1 << 22;
 
 /// What worker 0 brings back.
 struct Trained {
     end: End,
-    /// The parser of the treebank alone, then that of each pass.
-    kept: Vec<Kept>,
+    /// That of the treebank alone, then that of each pass.
+    parsers: Parsers,
     test: BTreeMap<u32, Sentences>,
     /// p of the tokens of `test` by the n-gram model.
     by_ngram: Vec<f64>,
@@ -52,116 +54,83 @@ struct Trained {
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
     let mut schedule = plan.parser.schedule.clone();
-    schedule.sweeps = plan.all_sweeps();
-    let training = Training { schedule: &schedule, fingerprint: plan.fingerprint(), rest: String::new() };
+    schedule.sweeps = plan.work();
+    let training =
+        Training { schedule: &schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Work };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
-    let (Some(record), Some(mut trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
+    let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
         say!("sawmill: stopped with a checkpoint; go on with --resume");
         return Ok(exit::RESUME);
     }
-    let threads = session.cluster.threads;
-    let last = trained.kept.last().expect("a parser");
+    let Trained { parsers, test: text, by_ngram, mut figures, mut problems, .. } = trained;
+    let last = parsers.last().expect("a parser");
     record.folder.write("model", &model_file::to_bytes(KIND, last)?)?;
-    let all = trained.kept.len();
-    for (stage, kept) in trained.kept.into_iter().enumerate() {
-        let model = ParserModel::new(kept).expect("what was learned holds together");
-        let name = match stage as u64 {
-            0 => "treebank".to_string(),
-            pass if pass <= plan.raw.settings.passes => format!("pass {pass}"),
-            _ => "particle Gibbs".to_string(),
-        };
-        let mut scores = vec![];
-        for (set, files) in [("dev", &plan.parser.dev), ("test", &plan.parser.test)] {
-            let evaluation = accuracy(plan, &model, files, threads)?;
-            if let Some(evaluation) = evaluation {
-                say!("sawmill: {name}: {set}: {}", crate::parser::report::in_words(&evaluation));
-                scores.push((set, evaluation));
-            }
-        }
-        // Before any pass, the words of raw text are not known: that perplexity would be another figure.
-        let predicted = (stage > 0).then(|| predict(plan, &model, &trained.test, &trained.by_ngram, threads));
-        let perplexities = predicted.as_ref().and_then(|of| of.sum.perplexity().zip(of.sum.perplexity_by_word()));
-        if let Some((at_once, by_word)) = perplexities {
-            say!("sawmill: {name}: perplexity of raw text {by_word:.2} word by word, at most {at_once:.2} at once");
-        }
-        if let Some((both, _)) = predicted.as_ref().and_then(|of| of.both) {
-            say!("sawmill: {name}: with the n-gram model: {both:.2}");
-        }
-        trained.figures.add_stage(name, scores, predicted);
-        if stage + 1 == all {
-            trained.figures.set_size(&model);
-        }
-    }
-    trained.figures.add_memory("prediction");
-    for (name, content) in report::files(&session.title, plan, &trained.figures) {
+    let test = Test { sets: sets(&plan.parser, &mut problems)?, text, by_ngram };
+    test.all(plan, session.cluster.threads, parsers, &mut figures)?;
+    for (name, content) in report::files(&session.title, plan, &figures) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
     record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
-    trained.problems.iter().for_each(|problem| say!("{problem}"));
-    Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
+    problems.iter().for_each(|problem| say!("{problem}"));
+    if let Some(more) = figures.left_out().checked_sub(problems.len() as u64).filter(|more| *more > 0) {
+        say!("sawmill: there are {more} more; {} sentences and lines were left out in all", figures.left_out());
+    }
+    Ok(if problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
 
-fn settings(plan: &Plan, threads: usize, particles: u32) -> Settings {
-    Settings { search: plan.parser.model.search, particles, tags: Tags::Predict, threads }
+/// A stage, for progress: so many sweeps, and so much work, in all and before it.
+pub(super) struct Stage {
+    /// Of its checkpoints.
+    pub(super) name: String,
+    /// For people.
+    pub(super) title: String,
+    sweeps: u64,
+    work: u64,
+    before: u64,
+    all: u64,
 }
 
-/// How well trees are found; none where there are none to compare with.
-fn accuracy(
-    plan: &Plan,
-    model: &ParserModel,
-    files: &[std::path::PathBuf],
-    threads: usize,
-) -> Result<Option<Evaluation>> {
-    let column = plan.parser.model.tag_column;
-    let treebank = Treebank::read(files, plan.parser.encoding, column, NonProjective::Keep);
-    let mut treebank = treebank.map_err(Error::Input)?;
-    treebank.prepare(&plan.parser.preparation);
-    let settings = settings(plan, threads, plan.parser.model.particles);
-    Ok((!treebank.is_empty()).then(|| evaluate(model, &treebank, &settings)))
-}
+impl Stage {
+    /// The work that is done where a share of the stage is.
+    fn done(&self, share: f64) -> u64 {
+        self.before + (share * self.work as f64) as u64
+    }
 
-/// How well held-out text is predicted, with as many particles as the treebank's sentences are parsed with.
-fn predict(
-    plan: &Plan,
-    model: &ParserModel,
-    test: &BTreeMap<u32, Sentences>,
-    by_ngram: &[f64],
-    threads: usize,
-) -> Prediction {
-    let sentences: Vec<&[u32]> = test.values().flat_map(Sentences::iter).collect();
-    let settings = settings(plan, threads, plan.parser.model.particles);
-    let score = |decoder: &mut Decoder<'_>, number: usize| {
-        let given: Vec<Given> = sentences[number].iter().map(|&form| Given { form, tag: None }).collect();
-        let predicted = decoder.predict(&given);
-        (Sum::of(&predicted, model, &given), predicted.words_ln)
-    };
-    let (mut sum, mut halves, mut rest) = (Sum::default(), Halves::default(), by_ngram);
-    for (of_sentence, words_ln) in parse_all(model, &settings, sentences.len(), score) {
-        sum.add(&of_sentence);
-        if let Some((own, behind)) = rest.split_at_checked(words_ln.len()) {
-            halves.push(words_ln.iter().zip(own).map(|(&ln, &q)| [libm::exp(ln), q]));
-            rest = behind;
+    /// Tells of a round.
+    pub(super) fn tell(&self, watcher: &Watcher, round: &Round) {
+        let done = self.done(round.sweep as f64 / self.sweeps.max(1) as f64);
+        watcher.at(done);
+        if !round.is_past {
+            let mut line = watcher.metrics(round);
+            (line["stage"], line["stage_title"]) = (self.name.as_str().into(), self.title.as_str().into());
+            line["stage_sweeps"] = self.sweeps.into();
+            (line["work"], line["work_total"]) = (done.into(), self.all.into());
+            if let Some(evaluated) = Evaluated::new(round) {
+                line["perplexity"] = evaluated.perplexity().into();
+                line["perplexity_last"] = evaluated.perplexity_last().into();
+            }
+            watcher.tell(round, &line);
         }
     }
-    Prediction { sum, both: halves.perplexity() }
 }
 
 /// The stages, one behind the other.
 pub(super) struct Stages<'a> {
     pub(super) plan: &'a Plan,
     pub(super) watcher: &'a Watcher,
+    /// Of all stages; its checkpoints are those of this very text.
+    pub(super) control: Control,
     pub(super) treebank: &'a Treebank,
     pub(super) figures: Figures,
     by_ngram: Vec<f64>,
-    /// Sweeps of the stages before, for progress.
+    /// Work of the stages before, for progress.
     pub(super) before: u64,
-    is_single_rooted: bool,
     models: AllGather<ByteBuf>,
     /// For what only some need to know.
     pub(super) letters: Route,
-    seconds: AllGather<f64>,
+    parsed: AllGather<(u64, f64)>,
 }
 
 /// What one worker does.
@@ -171,42 +140,64 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     let mut problems = diagnostics(&treebank);
     let lexicon = Lexicon::learn(&treebank, plan.parser.model.min_count).map_err(Error::Input)?;
     let mut text = collect(worker, plan, &treebank, &lexicon).map_err(Error::Input)?;
+    let control = watcher.control.of_input(text.digest);
+    refuse_other_text(worker, &control)?;
     problems.append(&mut text.problems);
-    let figures = Figures::new(&treebank, &text);
+    let figures = Figures::new(plan, &treebank, &text);
     if is_leader {
         say!("sawmill: {}", figures.in_words());
+        if text.test.is_empty() {
+            let why = match plan.raw.settings.hold_out {
+                0 => String::new(),
+                every => format!(" (raw.hold_out is {every}, and there are {} documents)", text.documents),
+            };
+            say!(
+                "sawmill: there is no raw text to test on{why}, so no perplexity, and no n-gram model to compare with"
+            );
+        }
     }
-    let is_single_rooted = treebank.is_single_rooted();
     let models = AllGather::new(worker, "Models");
-    let seconds = AllGather::<f64>::new(worker, "Seconds");
-    let mut memory = AllGather::<f64>::new(worker, "Memory");
+    let parsed = AllGather::<(u64, f64)>::new(worker, "Parsed");
+    let mut memory = AllGather::<(f64, u64)>::new(worker, "Memory");
     let letters = Route::new(worker);
     let mut stages = Stages {
         plan,
         watcher,
+        control,
         treebank: &treebank,
         figures,
         by_ngram: vec![],
         before: 0,
-        is_single_rooted,
         models,
         letters,
-        seconds,
+        parsed,
     };
     stages.end_stage(worker, "text");
-    let mut kept: Vec<Kept> = vec![];
-    let mut end = stages.supervise(worker, &lexicon, &mut kept)?;
+    let mut parsers = Parsers::default();
+    let mut end = stages.supervise(worker, &lexicon, &mut parsers)?;
     for pass in 1..=plan.raw.settings.passes {
         if end == End::Done {
-            end = stages.pass(worker, pass, &text, &mut kept)?;
+            end = stages.pass(worker, pass, &text, &mut parsers)?;
         }
     }
     let (mut figures, by_ngram) = (stages.figures, stages.by_ngram);
-    let most = figures.most_by_stage().max(peak_memory_mib());
-    let all = memory.exchange(worker, vec![(worker.index() as u64, most)]);
-    figures.memory = all.into_iter().map(|(_, most)| most).collect();
+    let own = (most_memory_mib(), stages.letters.take_sent_bytes());
+    let all = memory.exchange(worker, vec![(worker.index() as u64, own)]);
+    figures.memory = all.iter().map(|(_, (most, _))| *most).collect();
+    figures.dealt_bytes = all.iter().map(|(_, (_, sent))| sent).sum();
     figures.workers = worker.peers();
-    Ok(is_leader.then_some(Trained { end, kept, test: text.test, by_ngram, figures, problems }))
+    Ok(is_leader.then_some(Trained { end, parsers, test: text.test, by_ngram, figures, problems }))
+}
+
+/// Does not go on where the text is not what it was when the run began. Every worker must call this.
+fn refuse_other_text(worker: &mut Worker, control: &Control) -> Result<()> {
+    let is_other = worker.index() == 0 && control.resume && control.of_stage("treebank").checkpoints.are_others();
+    let mut told = AllGather::<bool>::new(worker, "Other text");
+    let all = told.exchange(worker, vec![(worker.index() as u64, is_other)]);
+    match all.iter().any(|(_, is_other)| *is_other) {
+        true => Err(Error::Usage("--resume: raw text or trees have changed since; run without --resume".to_string())),
+        false => Ok(()),
+    }
 }
 
 impl Stages<'_> {
@@ -217,75 +208,77 @@ impl Stages<'_> {
         }
     }
 
-    fn control(&self, name: &str) -> Control {
-        self.watcher.control.of_stage(name)
-    }
-
-    /// Tells of a round of a stage.
-    pub(super) fn tell(watcher: &Watcher, before: u64, stage: &str, round: &Round) {
-        watcher.at(before + round.sweep);
-        if !round.is_past {
-            let mut line = watcher.metrics(round);
-            line["stage"] = stage.into();
-            watcher.tell(round, &line);
-        }
+    /// A stage that begins.
+    pub(super) fn stage(&self, name: &str, title: &str, sweeps: u64, work: u64) -> Stage {
+        let (name, title) = (name.to_string(), title.to_string());
+        Stage { name, title, sweeps, work, before: self.before, all: self.plan.work() }
     }
 
     /// Trains on the treebank.
-    fn supervise(&mut self, worker: &mut Worker, lexicon: &Lexicon, kept: &mut Vec<Kept>) -> Result<End> {
-        let (watcher, plan, before) = (self.watcher, &self.plan.parser, self.before);
-        let control = self.control("treebank");
-        let tell = |round: &Round| Stages::tell(watcher, before, "treebank", round);
+    fn supervise(&mut self, worker: &mut Worker, lexicon: &Lexicon, parsers: &mut Parsers) -> Result<End> {
+        let (watcher, plan) = (self.watcher, &self.plan.parser);
+        let stage = self.stage("treebank", "treebank", plan.schedule.sweeps, plan.schedule.sweeps);
+        let control = self.control.of_stage(&stage.name);
+        let tell = |round: &Round| stage.tell(watcher, round);
         let (end, hierarchies) = supervise(worker, plan, self.treebank, lexicon, &control, tell)?;
         self.before += plan.schedule.sweeps;
-        self.end_stage(worker, "treebank");
-        kept.extend(hierarchies.map(|all| Kept::new(plan, lexicon.clone(), self.is_single_rooted, all)));
+        self.end_stage(worker, &stage.title);
+        if let Some(all) = hierarchies {
+            parsers.push(Kept::new(plan, lexicon.clone(), self.treebank.is_single_rooted(), all))?;
+        }
         Ok(end)
     }
 
     /// Parses all raw text with the last parser, and learns from the trees; after the last pass, these are drawn.
-    fn pass(&mut self, worker: &mut Worker, pass: u64, text: &Text, kept: &mut Vec<Kept>) -> Result<End> {
-        let model = self.share(worker, kept.last())?;
+    fn pass(&mut self, worker: &mut Worker, pass: u64, text: &Text, parsers: &mut Parsers) -> Result<End> {
+        let model = self.share(worker, parsers.last())?;
         let (mut end, trees) = self.parse(worker, pass, text, &model)?;
         drop(model);
         // Before there is a large parser: the two are never in memory together.
-        if end == End::Done && pass == 1 && self.plan.ngram.order > 0 {
+        if end == End::Done && pass == 1 && self.plan.ngram.order > 0 && !text.test.is_empty() {
             end = self.compare(worker, text)?;
         }
         if end == End::Done {
             let learned;
             (end, learned) = self.learn(worker, pass, text, &trees)?;
-            self.keep(learned, text, kept);
+            self.keep(learned, text, parsers)?;
         }
         let raw = &self.plan.raw.settings;
         if end == End::Done && pass == raw.passes && raw.gibbs_sweeps > 0 {
             let learned;
-            (end, learned) = self.draw(worker, text, &trees, kept.last())?;
-            self.keep(learned, text, kept);
+            (end, learned) = self.draw(worker, text, &trees, parsers.last())?;
+            self.keep(learned, text, parsers)?;
         }
         Ok(end)
     }
 
-    /// Makes a parser of what was learned, and of the last one where it did not learn.
-    fn keep(&self, learned: Option<Vec<Arc<KeptHierarchy>>>, text: &Text, kept: &mut Vec<Kept>) {
-        let (Some(learned), Some(last)) = (learned, kept.last()) else { return };
-        let mut learned = learned.into_iter();
-        let contexts = self.plan.parser.contexts.all.iter().zip(&last.hierarchies);
-        let choose = |((part, _), old): (&(_, _), &Arc<KeptHierarchy>)| match self.plan.learns(*part) {
-            true => learned.next().expect("one for each context"),
-            false => old.clone(),
-        };
-        let all = contexts.map(choose).collect();
-        kept.push(Kept::new(&self.plan.parser, text.lexicon.clone(), self.is_single_rooted, all));
+    /// Adds the parser of a stage, where this worker has what was learned.
+    fn keep(&self, learned: Option<Vec<Arc<KeptHierarchy>>>, text: &Text, parsers: &mut Parsers) -> Result<()> {
+        let Some(learned) = learned else { return Ok(()) };
+        parsers.push_learned(&self.plan.parser, &text.lexicon, learned, |part| self.plan.learns(part))
     }
 
-    /// The leader's parser, for everybody.
+    /// The leader's parser, for everybody: in blocks, since the leader sends each to all.
     fn share(&mut self, worker: &mut Worker, kept: Option<&Kept>) -> Result<ParserModel> {
-        let mine = kept.map(encode).transpose().map_err(|e| Error::Usage(e.to_string()))?;
-        let mine = mine.map(|bytes| (0, ByteBuf::from(bytes))).into_iter().collect();
-        let (_, bytes) = self.models.exchange(worker, mine).remove(0);
-        let kept: Kept = decode(&bytes).map_err(|e| Error::Usage(e.to_string()))?;
-        Ok(ParserModel::new(kept).expect("what was learned holds together"))
+        let of_model = |kept: Kept| ParserModel::new(kept).expect("what was learned holds together");
+        let mine =
+            kept.filter(|_| worker.peers() > 1).map(encode).transpose().map_err(|e| Error::Usage(e.to_string()))?;
+        let mut blocks = mine.iter().flat_map(|bytes| bytes.chunks(BLOCK)).chain([&[][..]]);
+        let mut received = vec![];
+        while worker.peers() > 1 {
+            let own = kept.is_some().then(|| (0, ByteBuf::from(blocks.next().expect("an empty one at the end"))));
+            let (_, block) = self.models.exchange(worker, own.into_iter().collect()).remove(0);
+            if block.is_empty() {
+                break;
+            }
+            if kept.is_none() {
+                received.extend_from_slice(&block);
+            }
+        }
+        match kept {
+            Some(kept) => Ok(of_model(kept.clone())),
+            None => decode(&received).map(of_model).map_err(|e| Error::Usage(e.to_string())),
+        }
     }
 
     fn parse(
@@ -295,9 +288,16 @@ impl Stages<'_> {
         text: &Text,
         model: &ParserModel,
     ) -> Result<(End, BTreeMap<u32, Trees>)> {
-        let (watcher, before, raw) = (self.watcher, self.before, &self.plan.raw.settings);
-        let stage = format!("parses-{pass}");
-        let control = self.control(&stage);
+        let (watcher, raw, is_first) = (self.watcher, &self.plan.raw.settings, worker.index() == 0);
+        let (name, title) = (format!("parses-{pass}"), format!("parsing, pass {pass}"));
+        let stage = self.stage(&name, &title, raw.rounds, self.plan.work_of_parsing());
+        let control = self.control.of_stage(&stage.name);
+        // Rounds are long: the first worker tells how far it has come on its way.
+        let tell = |share: f64| {
+            if is_first {
+                watcher.at(stage.done(share));
+            }
+        };
         let parsing = Parsing {
             model,
             lexicon: &text.lexicon,
@@ -305,17 +305,20 @@ impl Stages<'_> {
             rounds: raw.rounds,
             text: &text.training,
             trees: BTreeMap::new(),
+            tell: &tell,
+            parsed: 0,
             seconds: 0.0,
         };
         let mut seconds = 0.0;
         let (parsing, end) = train(worker, parsing, &self.plan.parsing(), &control, |_, round| {
-            Stages::tell(watcher, before, &stage, round);
+            stage.tell(watcher, round);
             seconds += round.sweep_seconds;
         })?;
-        self.before += raw.rounds;
-        let processor = self.seconds.exchange(worker, vec![(worker.index() as u64, parsing.seconds)]);
-        self.figures.add_parsing(seconds, processor.iter().map(|(_, seconds)| seconds).sum());
-        self.end_stage(worker, &format!("parsing, pass {pass}"));
+        self.before += self.plan.work_of_parsing();
+        let all = self.parsed.exchange(worker, vec![(worker.index() as u64, (parsing.parsed, parsing.seconds))]);
+        let (parsed, processor) = all.iter().fold((0, 0.0), |sum, (_, (n, seconds))| (sum.0 + n, sum.1 + seconds));
+        self.figures.add_parsing(parsed, seconds, processor);
+        self.end_stage(worker, &title);
         Ok((end, parsing.trees))
     }
 
@@ -328,12 +331,13 @@ impl Stages<'_> {
         kept: Option<&Kept>,
     ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
         let model = self.share(worker, kept)?;
-        let (index, peers) = (worker.index(), worker.peers());
-        let (watcher, before, plan) = (self.watcher, self.before, self.plan.drawing());
+        let (watcher, plan) = (self.watcher, self.plan.drawing());
+        let work = plan.schedule.sweeps * self.plan.work_of_drawing();
+        let stage = self.stage("gibbs", "particle Gibbs", plan.schedule.sweeps, work);
         let mut gibbs = Gibbs::model(&plan, &model, self.plan.raw.settings.particles);
         let runs = self.runs();
-        for (shard, run) in (0..).zip(runs).filter(|(shard, _)| *shard as usize % peers == index) {
-            let observed = run.map(|number| text.lexicon.sentence(self.treebank, number));
+        for shard in Own::of(worker).below(self.plan.shards()) {
+            let observed = runs[shard as usize].clone().map(|number| text.lexicon.sentence(self.treebank, number));
             let raw = text.training.get(&shard).zip(trees.get(&shard));
             gibbs.sentences.add_shard(
                 shard,
@@ -341,16 +345,16 @@ impl Stages<'_> {
                 raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)),
             );
         }
-        let control = watcher.control.of_stage("gibbs");
+        let control = self.control.of_stage(&stage.name);
         let figures = &mut self.figures;
         let (gibbs, end) = train(worker, gibbs, &plan.schedule, &control, |_, round| {
-            Stages::tell(watcher, before, "gibbs", round);
+            stage.tell(watcher, round);
             figures.add_drawing(round);
         })?;
-        self.before += plan.schedule.sweeps;
-        let learned = (index == 0).then(|| gibbs.hierarchies(&text.lexicon));
+        self.before += work;
+        let learned = (worker.index() == 0).then(|| gibbs.hierarchies(&text.lexicon));
         drop(gibbs);
-        self.end_stage(worker, "particle Gibbs");
+        self.end_stage(worker, &stage.title);
         Ok((end, learned))
     }
 
@@ -362,17 +366,23 @@ impl Stages<'_> {
 
     /// Trains the n-gram model.
     fn compare(&mut self, worker: &mut Worker, text: &Text) -> Result<End> {
-        let (watcher, before) = (self.watcher, self.before);
-        let control = self.control("ngram");
-        let tell = |round: &Round| Stages::tell(watcher, before, "ngram", round);
-        let (end, Compared { evaluated, predictions }) =
-            ngram::compare(worker, self.plan, self.treebank, text, &control, tell)?;
-        if let Some(perplexity) = evaluated.as_ref().and_then(Evaluated::perplexity) {
+        let (watcher, sweeps) = (self.watcher, self.plan.ngram_sweeps());
+        let stage = self.stage("ngram", "n-gram model", sweeps, sweeps);
+        let control = self.control.of_stage(&stage.name);
+        let mut rounds = vec![];
+        let tell = |round: &Round| {
+            stage.tell(watcher, round);
+            rounds.push(round.clone());
+        };
+        let (end, Compared { evaluated, predictions }) = self.compare_with_ngrams(worker, text, &control, tell)?;
+        rounds.iter().for_each(|round| self.figures.add_comparing(round));
+        let perplexity = evaluated.last().and_then(Evaluated::perplexity).filter(|_| end == End::Done);
+        if let Some(perplexity) = perplexity {
             say!("sawmill: {}-gram HPYLM: perplexity of raw text {perplexity:.2}", self.plan.ngram.order);
         }
         (self.figures.ngram, self.by_ngram) = (evaluated, predictions);
-        self.before += self.plan.ngram_sweeps();
-        self.end_stage(worker, "n-gram model");
+        self.before += sweeps;
+        self.end_stage(worker, &stage.title);
         Ok(end)
     }
 }

@@ -7,26 +7,30 @@ use timely::worker::Worker;
 use crate::cluster::operators::route::Route;
 use crate::parser::tokens::Tokens;
 use crate::restaurant::franchise::shard_of;
+use crate::restaurant::tree::NONE;
 
-/// Words of a letter that is sent.
-const FULL: usize = 1 << 20;
+/// Words that a worker has on their way at most, in letters to all others.
+const FULL: usize = 1 << 21;
 
 /// One worker's end.
 pub struct Shuffle<'a> {
     worker: &'a mut Worker,
     route: &'a mut Route,
     shards: u32,
-    /// By worker: contexts with their outcomes.
+    /// By worker: outcomes with their contexts, filled up with [`NONE`].
     letters: Vec<Vec<u32>>,
+    /// Words of a letter that is sent.
+    full: usize,
     depth: usize,
     tokens: Tokens,
 }
 
 impl<'a> Shuffle<'a> {
-    /// For contexts of `depth` elements, which are below `symbols`. Every worker must begin and [`Shuffle::finish`].
+    /// For contexts of up to `depth` elements, which are below `symbols`. Every worker must begin and [`Shuffle::finish`].
     pub fn new(worker: &'a mut Worker, route: &'a mut Route, shards: u32, depth: usize, symbols: u32) -> Shuffle<'a> {
         let letters = vec![vec![]; worker.peers()];
-        Shuffle { worker, route, shards, letters, depth, tokens: Tokens::new(depth, symbols) }
+        let full = FULL / letters.len();
+        Shuffle { worker, route, shards, letters, full, depth, tokens: Tokens::new(depth, symbols) }
     }
 
     /// Sends a token to where it belongs.
@@ -36,9 +40,10 @@ impl<'a> Shuffle<'a> {
             return self.tokens.push(context, outcome);
         }
         let letter = &mut self.letters[to];
-        letter.extend_from_slice(context);
         letter.push(outcome);
-        if letter.len() >= FULL {
+        letter.extend_from_slice(context);
+        letter.resize(letter.len() + self.depth - context.len(), NONE);
+        if letter.len() >= self.full {
             self.round(true);
         }
     }
@@ -59,7 +64,8 @@ impl<'a> Shuffle<'a> {
             let (&flag, tokens) = letter.split_last().expect("everybody says whether there is more");
             is_more |= flag == 1;
             for token in tokens.chunks_exact(self.depth + 1) {
-                self.tokens.push(&token[..self.depth], token[self.depth]);
+                let context = token[1..].split(|element| *element == NONE).next().expect("a context, if an empty one");
+                self.tokens.push(context, token[0]);
             }
         }
         is_more

@@ -1,4 +1,4 @@
-//! Particle Gibbs against exact answers: all tags and derivations of a sentence are enumerated, with all seatings of what
+//! Particle Gibbs against exact answers: all tags and derivations of sentences are enumerated, with all seatings of what
 //! they generate.
 
 use std::collections::BTreeMap;
@@ -55,12 +55,15 @@ fn derivations(words: usize, tags: u16) -> Vec<Vec<u16>> {
     found
 }
 
-/// p of a derivation of `latent`, together with the trees and summed over all seatings in what learns.
-fn exact(plan: &Plan, model: &ParserModel, latent: Latent<'_>, codes: &[u16], trees: &[(Vec<u32>, Vec<u16>)]) -> f64 {
+/// Words with their derivation.
+type Derived = (Vec<u32>, Vec<u16>);
+
+/// p of the derivations of raw sentences, together with the trees and summed over all seatings in what learns.
+fn exact(plan: &Plan, model: &ParserModel, raw: &[Derived], trees: &[Derived]) -> f64 {
     let (mut p, mut tokens) = (1.0, vec![vec![]; plan.contexts.all.len()]);
     let at = |part: Part| plan.contexts.all.iter().position(|(own, _)| *own == part);
-    let of_trees = trees.iter().map(|(words, codes)| (Latent { words, model }, &codes[..]));
-    for (number, (latent, codes)) in of_trees.chain([(latent, codes)]).enumerate() {
+    for (number, (words, codes)) in trees.iter().chain(raw).enumerate() {
+        let latent = Latent { words, model };
         latent.tokens(&mut Configurations::default(), codes, |arena, token| match at(token.part) {
             Some(at) => {
                 let mut values = vec![0; plan.contexts.all[at].1.len()];
@@ -86,16 +89,13 @@ fn exact(plan: &Plan, model: &ParserModel, latent: Latent<'_>, codes: &[u16], tr
     p
 }
 
-/// How far a long chain is from the posterior: half of the sum of differences, over all derivations of a sentence.
-fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
+/// How far a long chain is from the posterior: half of the sum of differences, over all derivations of all sentences, each
+/// given as its words, all of which depend on one of them.
+fn distance(sentences: &[(&[&str], usize)], learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
     let (model, treebank) = train(&conllu(&TREES), settings());
     let lexicon = &model.kept.lexicon;
     let mut plan = Plan { learn_every: 0, ..plan(settings()) };
     plan.contexts.all.retain(|(part, _)| learns(*part));
-    let words: Vec<u32> = ["a", "b", "a"].map(|word| lexicon.word(word, false)).to_vec();
-    let tags = lexicon.tags.len() as u16;
-    let latent = Latent { words: &words, model: &model };
-
     let mut gibbs = Gibbs::model(&plan, &model, 4);
     let flat = (0..plan.contexts.all.len()).map(|at| {
         let depth = plan.contexts.all[at].1.len();
@@ -103,24 +103,40 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
     });
     gibbs.set_shared(flat.collect());
     let observed = (0..treebank.len()).map(|number| lexicon.sentence(&treebank, number));
-    // All words depend on the second.
-    gibbs.sentences.add_shard(0, observed, std::iter::once(tree(&words, &[[0, 0, 2], [1, 0, 0], [0, 0, 2]])));
-    let trees: Vec<(Vec<u32>, Vec<u16>)> = gibbs.sentences.observed(0);
+    let raw = sentences.iter().map(|(words, head)| {
+        let forms: Vec<u32> = words.iter().map(|word| lexicon.word(word, false)).collect();
+        let place = |at: usize| [0, 0, if at == *head { 0 } else { *head as u16 + 1 }];
+        tree(&forms, &(0..words.len()).map(place).collect::<Vec<_>>())
+    });
+    gibbs.sentences.add_shard(0, observed, raw);
+    let trees: Vec<Derived> = gibbs.sentences.observed(0);
 
-    let all = derivations(words.len(), tags);
-    assert_eq!(all.len(), 8 * 8, "two brackets, two arcs to either side, three tags");
-    assert!(all.iter().all(|codes| latent.is_derivation(codes)));
-    let exact: BTreeMap<Vec<u16>, f64> =
-        all.into_iter().map(|codes| (codes.clone(), exact(&plan, &model, latent, &codes, &trees))).collect();
+    let mut all: Vec<Vec<Derived>> = vec![vec![]];
+    for (words, _) in sentences {
+        let words: Vec<u32> = words.iter().map(|word| lexicon.word(word, false)).collect();
+        let own = derivations(words.len(), lexicon.tags.len() as u16);
+        assert!(own.iter().all(|codes| Latent { words: &words, model: &model }.is_derivation(codes)));
+        let with = |before: Vec<Derived>| {
+            let next = own.iter().map(|codes| (words.clone(), codes.clone()));
+            next.map(|derived| [&before[..], &[derived]].concat()).collect::<Vec<_>>()
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    let codes = |raw: &[Derived]| raw.iter().map(|(_, codes)| codes.clone()).collect::<Vec<_>>();
+    let exact: BTreeMap<Vec<Vec<u16>>, f64> =
+        all.iter().map(|raw| (codes(raw), exact(&plan, &model, raw, &trees))).collect();
+    let brackets = [0, 1, 1, 2]; // of so many words; with two tags, and arcs to either side
+    let count = |words: usize| brackets[words] * (1 << words) * (1 << (words - 1));
+    assert_eq!(exact.len(), sentences.iter().map(|(words, _)| count(words.len())).product::<usize>());
     let sum: f64 = exact.values().sum();
     let most = exact.values().copied().fold(0.0, f64::max) / sum;
     assert!(most < 0.5, "the posterior is spread: {most}");
 
     gibbs.draw_shard(0, 0);
-    let mut found: BTreeMap<Vec<u16>, f64> = BTreeMap::new();
+    let mut found: BTreeMap<Vec<Vec<u16>>, f64> = BTreeMap::new();
     for sweep in 0..sweeps {
         gibbs.sweep_shard(0, sweep..sweep + 1, 0);
-        *found.entry(gibbs.sentences.derivations(0).remove(0)).or_default() += 1.0 / sweeps as f64;
+        *found.entry(gibbs.sentences.derivations(0)).or_default() += 1.0 / sweeps as f64;
     }
     assert!(found.keys().all(|codes| exact.contains_key(codes)), "{found:?}");
     exact.iter().map(|(codes, p)| (p / sum - found.get(codes).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0
@@ -129,9 +145,16 @@ fn distance(learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
 #[test]
 fn tags_and_trees_are_drawn_from_their_posterior() {
     for (what, is_all) in [("all", true), ("words", false)] {
-        let distance = distance(|part| is_all || part == Part::Word, 120_000);
+        let distance = distance(&[(&["a", "b", "a"], 1)], |part| is_all || part == Part::Word, 120_000);
         assert!(distance < 0.02, "{what} learn: total variation {distance}");
     }
+}
+
+/// Sentences tell of each other: what one says is among what the other is drawn from.
+#[test]
+fn sentences_are_drawn_from_their_common_posterior() {
+    let distance = distance(&[(&["b", "a"], 0), (&["b", "b"], 1)], |_| true, 120_000);
+    assert!(distance < 0.02, "total variation {distance}");
 }
 
 #[test]

@@ -1,32 +1,28 @@
 //! Raw text, as a dataflow: files are counted together, all agree on the words, and every worker keeps the sentences of its
 //! own shards as numbers, on disk ([`super::shelf`]).
 //!
-//! Runs of `RUN` paragraphs (or lines) are dealt to the shards in turn, those of training documents and those of test documents each by
-//! themselves. Every worker reads all files, once, and cuts the lines of its own shards into words. A line that is no text is
-//! told with its place and left out; sentences that are too long are cut, and counted.
+//! Every worker reads all files, once ([`super::reader`]), and cuts the lines of its own shards into words; those to test on are
+//! cut, and kept in memory, by all. All must have read the same, or none goes on. A line that is no text is told with its
+//! place and left out; sentences that are too long are cut, and counted.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use timely::worker::Worker;
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::job::{Cut, Plan, RawPlan};
-use super::paragraphs::each_paragraph;
-use super::shelf::{OpenShelf, Shelf, Words};
+use super::job::Plan;
+use super::reader::Reader;
+use super::shelf::{OpenShelves, Shelf, Words};
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
+use crate::cluster::own::Own;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
-use crate::corpus::documents::{RawDocument, read_documents};
-use crate::corpus::running::RunningText;
 use crate::parser::job::Part;
 use crate::parser::lexicon::Lexicon;
 use crate::parser::treebank::Treebank;
-
-/// Paragraphs that stay together.
-const RUN: u64 = 32;
 
 /// Problems that are kept of a file.
 const KEPT_PROBLEMS: usize = 20;
@@ -79,6 +75,8 @@ pub struct Size {
     pub words: u64,
     /// Sentences that were cut since they were too long.
     pub cut: u64,
+    /// What was left out since it is no text, or stands in no document: how often something was told.
+    pub left_out: u64,
 }
 
 impl Size {
@@ -86,34 +84,49 @@ impl Size {
         self.sentences += other.sentences;
         self.words += other.words;
         self.cut += other.cut;
+        self.left_out += other.left_out;
     }
 }
 
-/// What a worker counted: of training and test, with problems by file.
-type Found = Result<([Size; 2], Vec<(u32, Problem)>), String>;
+/// What a worker has found in all files.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Found {
+    /// Of its own shards: to train and to test on.
+    sizes: [Size; 2],
+    /// By file: what the whole of it is.
+    digests: Vec<u64>,
+    /// Of all files.
+    documents: u64,
+    /// With their files.
+    problems: Vec<(u32, Problem)>,
+}
 
 /// The text of a worker.
 pub struct Text {
     pub lexicon: Lexicon,
     /// By shard: own ones.
     pub training: BTreeMap<u32, Shelf>,
-    /// The same; on the first worker, all.
+    /// By shard: all of them, on every worker.
     pub test: BTreeMap<u32, Sentences>,
     /// Of all workers.
     pub sizes: [Size; 2],
     pub problems: Vec<Diagnostic>,
+    /// What all files have.
+    pub digest: u64,
+    /// In files to train and to test on.
+    pub documents: u64,
 }
 
 /// Reads the raw text of `plan`, and adds its words to those of the treebank. Every worker must call this; all succeed or
 /// all fail.
 pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &Lexicon) -> Result<Text, String> {
-    let mut found = AllGather::<Found>::new(worker, "Sizes");
+    let mut found = AllGather::<Result<Found, String>>::new(worker, "Sizes");
     let mut words = Tally::<String>::new(worker, "Words");
     let mut lexicons = AllGather::<Result<Lexicon, String>>::new(worker, "Lexicon");
-    let (index, peers) = (worker.index(), worker.peers());
+    let index = worker.index();
     let reader = Reader { raw: &plan.raw, shards: plan.shards() };
 
-    let mut cut = Cutting { is_first: index == 0, index, peers, ..Cutting::default() };
+    let mut cut = Cutting::new(worker);
     if index == 0 {
         for word in &treebank.words {
             cut.words.count(treebank.forms.name(word.form), 1);
@@ -121,12 +134,14 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
     }
     let own = cut.all(&reader);
     cut.words.counts().for_each(|(word, count)| words.add(word.to_string(), count));
-    let (mut sizes, mut problems) = ([Size::default(); 2], vec![]);
-    for (_, found) in found.exchange(worker, vec![(index as u64, own)]) {
-        let (of_worker, told) = found?;
-        sizes.iter_mut().zip(&of_worker).for_each(|(sum, size)| sum.add(size));
-        problems.extend(told);
-    }
+    let all = found.exchange(worker, vec![(index as u64, own)]);
+    let mut all: Vec<Found> = all.into_iter().map(|(_, found)| found).collect::<Result<_, _>>()?;
+    let path = |file: u32| plan.raw.files[file as usize].as_path();
+    agree(&all, path)?;
+    let mut sizes = [Size::default(); 2];
+    all.iter().for_each(|found| sizes.iter_mut().zip(&found.sizes).for_each(|(sum, size)| sum.add(size)));
+    let Found { digests, documents, problems, .. } = all.swap_remove(0);
+    let problems: Vec<_> = problems.into_iter().map(|(file, problem)| diagnostic(path(file), problem)).collect();
     words.settle(worker);
     let mut built = vec![];
     if index == 0 {
@@ -136,16 +151,34 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
     }
     let (_, lexicon) = lexicons.exchange(worker, built).remove(0);
     let lexicon = lexicon?;
-    let problems: Vec<Diagnostic> = problems
-        .into_iter()
-        .map(|(file, problem)| Diagnostic { path: plan.raw.files[file as usize].display().to_string(), problem })
-        .collect();
     if sizes[0].sentences == 0 {
         let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
         return Err(format!("there is no raw text to train on{reason}"));
     }
-    let (training, test) = cut.close(&lexicon).map_err(|e| full(&e))?;
-    Ok(Text { lexicon, training, test, sizes, problems })
+    let (training, test) = cut.close(&lexicon);
+    let digest = xxh3_64(&digests.iter().flat_map(|digest| digest.to_le_bytes()).collect::<Vec<u8>>());
+    Ok(Text { lexicon, training, test, sizes, problems, digest, documents })
+}
+
+fn diagnostic(path: &Path, problem: Problem) -> Diagnostic {
+    Diagnostic { path: path.display().to_string(), problem }
+}
+
+/// Fails where files are not the same to all workers: their shards would not be parts of one text.
+fn agree<'p>(all: &[Found], path: impl Fn(u32) -> &'p Path) -> Result<(), String> {
+    let digests = |worker: usize| (0..).zip(&all[worker].digests);
+    for worker in 1..all.len() {
+        let other = digests(0).zip(digests(worker)).find(|(one, other)| one != other);
+        if let Some(((file, _), _)) = other {
+            let mut problems = all[worker].problems.iter().chain(&all[0].problems);
+            let problem = problems.find(|(of, problem)| *of == file && problem.rule.concerns_file());
+            let reason =
+                problem.map_or(String::new(), |(_, problem)| format!(" ({})", diagnostic(path(file), problem.clone())));
+            let path = path(file).display();
+            return Err(format!("{path}: worker {worker} reads another text here than worker 0 does{reason}"));
+        }
+    }
+    Ok(())
 }
 
 /// What is said where a temporary file cannot be written.
@@ -155,137 +188,86 @@ fn full(error: &io::Error) -> String {
 }
 
 /// What a worker makes of the text that it cuts into words.
-#[derive(Default)]
 struct Cutting {
-    index: usize,
-    peers: usize,
-    /// Whether this is the worker that tells of problems, and has all of the text to test on.
+    own: Own,
+    /// Whether this worker counts what all see.
     is_first: bool,
     words: Words,
-    training: BTreeMap<u32, OpenShelf>,
+    training: OpenShelves,
     /// Sentences as the own words are numbered.
     test: BTreeMap<u32, Sentences>,
 }
 
 impl Cutting {
+    fn new(worker: &Worker) -> Cutting {
+        let (words, training, test) = Default::default();
+        Cutting { own: Own::of(worker), is_first: worker.index() == 0, words, training, test }
+    }
+
     /// Cuts the text of the own shards.
-    fn all(&mut self, reader: &Reader<'_>) -> Found {
+    fn all(&mut self, reader: &Reader<'_>) -> Result<Found, String> {
         let (mut sizes, mut problems) = ([Size::default(); 2], BTreeMap::<u32, Vec<Problem>>::new());
-        let (index, peers, is_first) = (self.index, self.peers, self.is_first);
-        let is_mine = |shard: u32| shard as usize % peers == index;
-        let is_wanted = |shard: u32, is_test: bool| is_mine(shard) || (is_test && is_first);
+        let (own, is_first) = (self.own, self.is_first);
+        let is_wanted = |shard: u32, is_test: bool| own.has(shard) || is_test;
         let (mut failed, mut numbers) = (None, vec![]);
         let visit = |shard: u32, is_test: bool, words: &[&str], is_cut: bool| {
-            if is_mine(shard) {
-                let size = Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut) };
+            if own.has(shard) {
+                let size = Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut), left_out: 0 };
                 sizes[usize::from(is_test)].add(&size);
             }
             numbers.clear();
             numbers.extend(words.iter().map(|word| self.words.count(word, i64::from(!is_test))));
             if is_test {
                 self.test.entry(shard).or_default().push(numbers.iter().copied());
-            } else if let Err(error) = self.keep(shard, &numbers) {
-                failed.get_or_insert(full(&error));
+            } else if failed.is_none() {
+                failed = self.training.push(shard, &numbers).err();
             }
         };
-        reader.each_sentence(is_wanted, visit, &mut |file, problem| {
+        let mut left_out = [0; 2];
+        let (digests, documents) = reader.each_sentence(is_wanted, visit, &mut |file, is_test, problem| {
             let of_file = problems.entry(file).or_default();
-            if is_first && of_file.len() < KEPT_PROBLEMS {
+            if of_file.len() < KEPT_PROBLEMS || problem.rule.concerns_file() {
                 of_file.push(problem);
             }
+            left_out[usize::from(is_test)] += u64::from(is_first); // all see the same: they count once
         })?;
-        if let Some(message) = failed {
-            return Err(message);
-        }
+        sizes.iter_mut().zip(left_out).for_each(|(size, left_out)| size.left_out = left_out);
         // Here, where all workers hear of it, and not when the first of them reads.
-        self.training.values_mut().try_for_each(OpenShelf::flush).map_err(|e| full(&e))?;
+        failed.map_or(Ok(()), Err).and_then(|()| self.training.flush()).map_err(|e| full(&e))?;
         let told = problems.into_iter().flat_map(|(file, list)| list.into_iter().map(move |problem| (file, problem)));
-        Ok((sizes, told.collect()))
-    }
-
-    /// Puts a sentence on the shelf of its shard.
-    fn keep(&mut self, shard: u32, numbers: &[u32]) -> io::Result<()> {
-        let shelf = match self.training.entry(shard) {
-            Entry::Vacant(place) => place.insert(OpenShelf::new()?),
-            Entry::Occupied(shelf) => shelf.into_mut(),
-        };
-        shelf.push(numbers)
+        Ok(Found { sizes, digests, documents, problems: told.collect() })
     }
 
     /// The sentences to train and to test on, by shard, as a lexicon numbers them.
-    fn close(self, lexicon: &Lexicon) -> io::Result<(BTreeMap<u32, Shelf>, BTreeMap<u32, Sentences>)> {
+    fn close(self, lexicon: &Lexicon) -> (BTreeMap<u32, Shelf>, BTreeMap<u32, Sentences>) {
         let meanings = self.words.meanings(lexicon);
         let mut test = BTreeMap::<u32, Sentences>::new();
         for (shard, sentences) in self.test {
             let known = test.entry(shard).or_default();
             sentences.iter().for_each(|words| known.push(meanings.sentence(words.iter().copied())));
         }
-        let close = |(shard, shelf): (u32, OpenShelf)| Ok((shard, shelf.close(meanings.clone())?));
-        Ok((self.training.into_iter().map(close).collect::<io::Result<_>>()?, test))
+        (self.training.close(&meanings), test)
     }
 }
 
-/// Reads sentences, and knows which shard each is of.
-struct Reader<'a> {
-    raw: &'a RawPlan,
-    shards: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::diagnostic::Rule;
 
-impl Reader<'_> {
-    /// Shows each sentence that is wanted by its shard and by whether it is to test on: these two, its words, and whether it
-    /// was cut.
-    fn each_sentence(
-        &self,
-        is_wanted: impl Fn(u32, bool) -> bool,
-        mut visit: impl FnMut(u32, bool, &[&str], bool),
-        report: &mut dyn FnMut(u32, Problem),
-    ) -> Result<(), String> {
-        let settings = &self.raw.settings;
-        let running = RunningText::new(settings.max_words);
-        let mut lines = [0u64; 2];
-        for (file, path) in (0..).zip(&self.raw.files) {
-            let is_test_file = file as usize >= self.raw.training_files;
-            let mut document = 0;
-            let mut read = |text: &RawDocument<'_>| {
-                document += 1;
-                let is_test = is_test_file || (settings.hold_out > 0 && document % settings.hold_out == 0);
-                let cut = |paragraph: &str| {
-                    let number = &mut lines[usize::from(is_test)];
-                    let shard = (*number / RUN % u64::from(self.shards)) as u32;
-                    *number += 1;
-                    if is_wanted(shard, is_test) {
-                        self.cut(&running, paragraph, |words, is_cut| visit(shard, is_test, words, is_cut));
-                    }
-                };
-                match settings.cut {
-                    Cut::Wrapped => each_paragraph(text.text, cut),
-                    Cut::Running | Cut::Lines => text.text.lines().for_each(cut),
-                }
-            };
-            self.read(path, &mut read, &mut |problem| report(file, problem))?;
-        }
-        Ok(())
-    }
-
-    fn read(
-        &self,
-        path: &Path,
-        visit: &mut dyn FnMut(&RawDocument<'_>),
-        report: &mut dyn FnMut(Problem),
-    ) -> Result<(), String> {
-        let settings = &self.raw.settings;
-        read_documents(path, settings.encoding, settings.format, visit, report)
-            .map_err(|e| format!("{}: {e}", path.display()))
-    }
-
-    fn cut<'t>(&self, running: &RunningText, line: &'t str, mut visit: impl FnMut(&[&'t str], bool)) {
-        match self.raw.settings.cut {
-            Cut::Running | Cut::Wrapped => running.each_sentence(line, visit),
-            Cut::Lines => {
-                let words: Vec<&str> = line.split_whitespace().collect();
-                let is_cut = words.len() > self.raw.settings.max_words;
-                words.chunks(self.raw.settings.max_words).for_each(|words| visit(words, is_cut));
-            }
-        }
+    #[test]
+    fn who_reads_another_text_is_named() {
+        let found = |digests: &[u64], problems: &[(u32, Problem)]| Found {
+            digests: digests.to_vec(),
+            problems: problems.to_vec(),
+            ..Found::default()
+        };
+        let path = |file: u32| Path::new(["a.txt", "b.txt"][file as usize]);
+        let one = found(&[1, 2], &[]);
+        assert_eq!(agree(&[one.clone(), one.clone(), one.clone()], path), Ok(()));
+        let cut = Problem { line: 7, rule: Rule::Unreadable, sentence: String::new(), message: "torn".to_string() };
+        let message = agree(&[one.clone(), one.clone(), found(&[1, 3], &[(1, cut)])], path).unwrap_err();
+        assert!(message.starts_with("b.txt: worker 2 reads another text here than worker 0"), "{message}");
+        assert!(message.contains("b.txt:7") && message.contains("torn"), "{message}");
     }
 }

@@ -116,11 +116,12 @@ struct Round {
 /// The rounds that lead to the result, from the metrics of a run. Where it was interrupted, sweeps behind the checkpoint were
 /// done twice: the second time counts.
 fn rounds(metrics: &str) -> Vec<Round> {
-    let mut by_sweep = BTreeMap::new();
+    let mut by_place = BTreeMap::new();
     for line in metrics.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        if let Some(sweep) = line["sweep"].as_u64() {
-            by_sweep.split_off(&sweep);
-            by_sweep.insert(sweep, line);
+        // Sweeps are those of a stage, where a job has several: what has been done of all is then told as work.
+        if let Some(place) = line["work"].as_u64().or(line["sweep"].as_u64()) {
+            by_place.split_off(&place);
+            by_place.insert(place, line);
         }
     }
     let mut seconds = 0.0;
@@ -129,7 +130,7 @@ fn rounds(metrics: &str) -> Vec<Round> {
         seconds += parts.iter().filter_map(|name| line[name].as_f64()).sum::<f64>();
         Round { seconds, log_likelihood: line["log_likelihood"].as_f64() }
     };
-    by_sweep.into_values().map(round).collect()
+    by_place.into_values().map(round).collect()
 }
 
 #[cfg(test)]
@@ -152,5 +153,12 @@ mod tests {
         let found: Vec<(f64, Option<f64>)> =
             rounds(&metrics).iter().map(|round| (round.seconds, round.log_likelihood)).collect();
         assert_eq!(found, [(1.5, None), (4.0, Some(-7.0))]);
+    }
+
+    #[test]
+    fn sweeps_of_all_stages_count() {
+        let line = |sweep: u64, work: u64| format!("{{\"sweep\":{sweep},\"work\":{work},\"sweep_seconds\":1.0}}\n");
+        let metrics = line(1, 1) + &line(2, 2) + &line(1, 40) + &line(2, 78) + &line(1, 40);
+        assert_eq!(rounds(&metrics).last().map(|round| round.seconds), Some(3.0));
     }
 }

@@ -12,6 +12,7 @@ use timely::worker::Worker;
 use super::job::Plan;
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
+use crate::cluster::own::Own;
 use crate::corpus::diagnostic::Problem;
 use crate::corpus::documents::{RawDocument, read_documents};
 use crate::corpus::hold_out::Candidate;
@@ -67,8 +68,8 @@ pub fn collect(worker: &mut Worker, plan: &Plan) -> Result<Collection, String> {
     let mut words = Tally::<(bool, String)>::new(worker, "Words");
     let mut vocabularies = AllGather::<Result<Vocabulary, String>>::new(worker, "Vocabulary");
     let mut sums = AllGather::<(u64, u64)>::new(worker, "Unknown");
-    let mine: Vec<u32> =
-        (0..plan.files.len() as u32).filter(|file| *file as usize % worker.peers() == worker.index()).collect();
+    let own = Own::of(worker);
+    let mine: Vec<u32> = own.below(plan.files.len() as u32).collect();
 
     let list = mine.iter().map(|&file| (u64::from(file), list_documents(plan, file))).collect();
     let catalogue = catalogue(plan, lists.exchange(worker, list))?;
@@ -79,8 +80,8 @@ pub fn collect(worker: &mut Worker, plan: &Plan) -> Result<Collection, String> {
     let (_, vocabulary) = vocabularies.exchange(worker, built).remove(0);
     let vocabulary = vocabulary?;
 
-    let share = load(plan, &catalogue, &vocabulary, worker.index() as u32, worker.peers() as u32)?;
-    let mine = share.test.iter().filter(|(shard, _)| **shard as usize % worker.peers() == worker.index());
+    let share = load(plan, &catalogue, &vocabulary, own)?;
+    let mine = share.test.iter().filter(|(shard, _)| own.has(**shard));
     let (mut tokens, mut unknown) = (0, 0);
     for (_, words) in mine.flat_map(|(_, documents)| documents) {
         tokens += words.len() as u64;
@@ -193,10 +194,10 @@ fn build_vocabulary(plan: &Plan, words: &Tally<(bool, String)>) -> Result<Vocabu
     Vocabulary::build(counts.iter().map(|(word, occurrences)| (word.as_str(), *occurrences)), plan.min_count)
 }
 
-/// The documents of the shards that worker `index` of `peers` owns.
-fn load(plan: &Plan, catalogue: &Catalogue, vocabulary: &Vocabulary, index: u32, peers: u32) -> Result<Share, String> {
+/// The documents of a worker's own shards.
+fn load(plan: &Plan, catalogue: &Catalogue, vocabulary: &Vocabulary, own: Own) -> Result<Share, String> {
     // Workers with models of n-grams all have the same tree, that of all documents.
-    let is_mine = |number: usize| plan.model.is_ngram() || catalogue.shard[number] % peers == index;
+    let is_mine = |number: usize| plan.model.is_ngram() || own.has(catalogue.shard[number]);
     let mut files: Vec<u32> =
         (0..catalogue.entries.len()).filter(|&n| is_mine(n)).map(|n| catalogue.entries[n].file).collect();
     files.dedup();

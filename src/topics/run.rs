@@ -17,6 +17,7 @@ use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
+use crate::progress::Unit;
 
 /// What worker 0 brings back.
 struct Trained {
@@ -33,7 +34,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     }
     let job = plan.clone();
     let rest = format!("{:?}", plan.evaluation);
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest };
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest, unit: Unit::Sweeps };
     let checkpoints = training.checkpoints(session);
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };

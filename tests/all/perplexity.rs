@@ -143,7 +143,13 @@ fn what_cannot_be_scored_is_named() {
     refused(&model, &write(folder.path(), "empty", ""), &[], 3, "there is no word to score");
     refused(&model, &folder.path().join("none"), &[], 3, "none: No such file");
     refused(&model, &text, &["--particles", "0"], 2, "at least 1");
-    refused(&model, &text, &["--format", "xml"], 2, "[possible values: lines, blocks, files, mallet, docs]");
+    refused(
+        &model,
+        &text,
+        &["--format", "xml"],
+        2,
+        "[possible values: lines, blocks, files, mallet, docs, conllu, running]",
+    );
     // A document that cannot be read is left out, and said.
     let (code, stdout, stderr) = perplexity(&model, &write(folder.path(), "broken", b"a b\ncaf\xe9\n"), &[]);
     assert_eq!(code, 1, "{stderr}");

@@ -7,7 +7,7 @@ use sawmill::parser::model::ParserModel;
 use serde_json::Value;
 
 use crate::parser_job::treebank;
-use crate::support::{Running, folder, free_addresses, run, run_killed, sawmill, start, summary, write};
+use crate::support::{Running, folder, free_addresses, run, run_killed, sawmill, start, summary, wait_until, write};
 
 /// Sentences of the grammar as tokenised text; half of the nouns are words that the treebank does not have.
 fn raw_text(seed: u64, sentences: u64) -> String {
@@ -73,6 +73,11 @@ fn threads_and_processes_give_the_same_parser() {
         assert_eq!(code, 0, "{stderr}");
     }
     assert!(expected.as_ref().unwrap() == &results(&out), "2 processes");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("progress: 100 %, particle Gibbs, sweep 3 of 3, about 0 s"), "{status}");
+    assert!(status.contains("last checkpoint: gibbs, sweep 3"), "{status}");
+    assert!(status.contains(" words per second (particle Gibbs);"), "{status}");
+    assert!(status.contains("test perplexity of the n-gram model: "), "{status}");
     let summary = summary(&out);
     let figure = |key: &str| summary[key].as_f64().unwrap_or_else(|| panic!("{key}: {summary}"));
     // The grammar has about 130 words in all, and says little of which comes next.
@@ -97,6 +102,113 @@ fn killed_at_any_moment_and_resumed_by_others_the_parser_is_the_same() {
     let kills = run_killed(&job, &out, &[], 5, 200..500);
     assert!(kills >= 2, "it was over after {kills} kills");
     assert!(results(&whole) == results(&out), "killed {kills} times");
+}
+
+/// The sentences of `raw_text` as documents of paragraphs with wrapped lines.
+fn wrapped(seed: u64, documents: u64) -> String {
+    let mut text = String::new();
+    for document in 0..documents {
+        text += &format!("#DOC\td{document}\n");
+        for paragraph in raw_text(seed + document, 12).lines().collect::<Vec<_>>().chunks(3) {
+            let capitalised = |sentence: &&str| sentence[..1].to_uppercase() + &sentence[1..] + ".";
+            let words = paragraph.iter().map(capitalised).collect::<Vec<_>>().join(" ");
+            for (place, word) in words.split(' ').enumerate() {
+                text += word;
+                text.push(if place % 7 == 6 { '\n' } else { ' ' });
+            }
+            text += "\n\n";
+        }
+    }
+    text
+}
+
+#[test]
+fn documents_of_wrapped_lines_are_the_same_text_for_all_workers() {
+    let folder = folder();
+    let job = job(folder.path(), "learn = 'all'\n");
+    write(folder.path(), "docs-1.txt", wrapped(20, 30));
+    write(folder.path(), "docs-2.txt", wrapped(50, 25));
+    let mut expected = None;
+    for workers in ["1", "2", "5"] {
+        let out = folder.path().join(workers);
+        let settings =
+            ["raw.train=['docs-*.txt']", "raw.test=[]", "raw.format='docs'", "raw.cut='wrapped'", "raw.hold_out=9"];
+        let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        let (code, stderr) = start(&job, &out, &[&flags[..], &["--workers", workers]].concat()).end();
+        assert_eq!(code, 0, "{stderr}");
+        let summary = summary(&out);
+        let sentences = ["raw_sentences", "test_sentences"].map(|key| summary[key].as_u64());
+        assert_eq!(sentences, [Some(49 * 12), Some(6 * 12)], "{stderr}");
+        let found = (results(&out), summary["ngram_perplexity"].clone(), summary["interpolated_perplexity"].clone());
+        assert!(found.1.is_number() && found.2.is_number(), "{summary}");
+        assert!(expected.get_or_insert(found.clone()) == &found, "{workers} workers");
+    }
+}
+
+/// The stages of which the metrics tell, one for each line.
+fn stages_told(out: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap_or_default();
+    let stage = |line: &str| Some(serde_json::from_str::<Value>(line).ok()?["stage"].as_str()?.to_string());
+    text.lines().filter_map(stage).collect()
+}
+
+#[test]
+fn killed_in_every_kind_of_stage_the_parser_is_the_same() {
+    let folder = folder();
+    let job = job(folder.path(), "passes = 2\nlearn = 'all'\ngibbs_sweeps = 3\nrounds = 20\n");
+    write(folder.path(), "raw.txt", raw_text(3, 800));
+    let settings = [
+        "raw.sweeps=16",
+        "raw.particles=20",
+        "model.particles=50",
+        "model.tag_context=[['s1.t','s2.t'],['p1.t','p1.w']]",
+        "model.word_context=[['b.t','p1.w'],['b.t','s1.w']]",
+    ];
+    let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    let start = |out: &Path, more: &[&str]| start(&job, out, &[&flags[..], more].concat());
+    let whole = folder.path().join("whole");
+    let (code, stderr) = start(&whole, &["--workers", "2"]).end();
+    assert_eq!(code, 0, "{stderr}");
+    let out = folder.path().join("killed");
+    let mut hit = vec![];
+    let stages = ["treebank", "parses-1", "ngram", "words-1-0", "words-1-3", "parses-2", "words-2-4", "gibbs"];
+    for (stage, workers) in stages.iter().zip(["1", "3", "2"].iter().cycle()) {
+        let mut child = start(&out, &["--resume", "--workers", workers]);
+        while !stages_told(&out).iter().any(|told| told == stage) {
+            assert!(child.try_wait().unwrap().is_none(), "it was over before {stage}");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        hit.extend(stages_told(&out).pop());
+    }
+    let (code, stderr) = start(&out, &["--resume", "--workers", "2"]).end();
+    assert_eq!(code, 0, "{stderr}");
+    assert!(results(&whole) == results(&out), "killed in {hit:?}");
+    hit.dedup();
+    assert!(hit.len() >= 4, "stages are too short: {hit:?}");
+}
+
+/// Also where the change is so small that only whoever reads all of it can see it.
+#[test]
+fn trees_of_other_text_are_not_resumed_from() {
+    let folder = folder();
+    let job = job(folder.path(), "rounds = 20\n");
+    let text = raw_text(3, 4000);
+    write(folder.path(), "raw.txt", &text);
+    let out = folder.path().join("killed");
+    let mut child = start(&job, &out, &["--workers", "2"]);
+    wait_until("parses", || stages_told(&out).iter().any(|stage| stage == "parses-1"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let at = text.rfind("the ").unwrap();
+    assert!(at > 1 << 16);
+    write(folder.path(), "raw.txt", text[..at].to_string() + "new" + &text[at + 3..]);
+    for workers in ["1", "2"] {
+        let (code, stderr) = start(&job, &out, &["--resume", "--workers", workers]).end();
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains("have changed since; run without --resume"), "{stderr}");
+    }
 }
 
 #[test]
@@ -157,6 +269,14 @@ fn a_parser_and_an_ngram_model_predict_together() {
     }
     let bound = perplexity(&[])["perplexity"].as_f64().expect("a figure");
     assert!(bound > alone[0] * (1.0 - 1e-9), "{bound} {mixed}");
+    // A model that knows hardly a word is not praised for predicting that words are unknown.
+    write(folder.path(), "foreign.txt", "x y z .\n".repeat(300));
+    let text = text.replace("raw.txt", "foreign.txt");
+    assert_eq!(start(&write(folder.path(), "foreign.toml", text), &folder.path().join("foreign"), &[]).end().0, 0);
+    let foreign = perplexity(&["--interpolate", "foreign", "--tune", "dev.txt"]);
+    assert!(foreign["unknown_ngram"].as_u64() > Some(200) && foreign["unknown_parser"] == 0, "{foreign}");
+    assert!(foreign["tokens"].as_u64() < foreign["all_tokens"].as_u64(), "{foreign}");
+    assert!(foreign["weight"].as_f64() > Some(0.9), "{foreign}");
     let command = |more: &[&str]| {
         let mut command = sawmill();
         run(command.current_dir(folder.path()).args(["perplexity", "ngram", "held-out.txt"]).args(more))
@@ -164,6 +284,36 @@ fn a_parser_and_an_ngram_model_predict_together() {
     let (code, _, stderr) = command(&["--interpolate", "ngram"]);
     assert!(code == 2 && stderr.contains("is for parsers"), "{code}: {stderr}");
     assert_eq!(command(&["--interpolate", "ngram", "--weight", "2"]).0, 2);
+    let (code, _, stderr) = command(&["--format", "running"]);
+    assert!(code == 2 && stderr.contains("are for parsers"), "{code}: {stderr}");
+}
+
+#[test]
+fn a_parser_scores_text_as_it_stands() {
+    let folder = folder();
+    let job = job(folder.path(), "");
+    assert_eq!(start(&job, &folder.path().join("out"), &["--set", "ngram.order=0"]).end().0, 0);
+    let score = |text: &str, more: &[&str]| {
+        write(folder.path(), "text", text);
+        let mut command = sawmill();
+        run(command.current_dir(folder.path()).args(["perplexity", "out", "text", "--json"]).args(more))
+    };
+    let figures = |text: &str, more: &[&str]| {
+        let (code, stdout, stderr) = score(text, more);
+        assert_eq!(code, 0, "{stderr}");
+        let value: Value = serde_json::from_str(&stdout).expect("JSON");
+        ["sentences", "tokens", "unknown"].map(|key| value[key].as_u64().unwrap_or_else(|| panic!("{key}: {value}")))
+    };
+    let tokenised = "the n11 v1s .\nthe n12 v2s .\n";
+    assert_eq!(figures(tokenised, &[]), [2, 10, 0]);
+    assert_eq!(figures(tokenised, &["--format", "lines"]), [2, 10, 0]);
+    assert_eq!(figures("The n11 v1s. The n12 v2s.\n", &["--format", "running"]), [2, 10, 0]);
+    // What looks like a comment, and a line of blanks, before text.
+    assert_eq!(figures(&format!("  \n# the n11\n\n{tokenised}"), &[])[..2], [3, 14]);
+    let (code, _, stderr) = score(tokenised, &["--format", "docs"]);
+    assert!(code == 2 && stderr.contains("--format lines, conllu or running"), "{stderr}");
+    let (code, _, stderr) = score("\n", &[]);
+    assert!(code == 3 && stderr.contains("no sentence to score"), "{stderr}");
 }
 
 #[test]
@@ -181,6 +331,7 @@ fn odd_text_is_counted_and_told() {
         let (code, stderr) = start(&job, &out, &["--set", &format!("raw.cut='{cut}'")]).end();
         assert_eq!(code, 1, "{stderr}");
         assert!(stderr.contains("raw.txt:104: broken-encoding"), "{stderr}");
+        assert_eq!(summary(&out)["raw_left_out"], 1);
         let (sentences, cut) = (summary(&out)["raw_sentences"].clone(), summary(&out)["raw_cut"].clone());
         assert!(
             sentences.as_u64().is_some_and(|n| n >= 202) && cut.as_u64().is_some_and(|n| n >= 99),
@@ -194,6 +345,7 @@ fn odd_text_is_counted_and_told() {
         ("raw.train=[]", "raw.train"),
         ("raw.hold_out=5", "set one of them"),
         ("raw.passes=0", "raw.passes"),
+        ("ngram.burn_in=6", "ngram.burn_in"),
         ("raw.max_words=0", "raw.max_words"),
         ("model.tags='gold'", "has no tags"),
         ("raw.cut='words'", "raw.cut"),
@@ -201,4 +353,45 @@ fn odd_text_is_counted_and_told() {
         let (code, stderr) = start(&job, &out, &["--set", setting]).end();
         assert!(code == 2 && stderr.contains(what), "{setting}, {code}: {stderr}");
     }
+}
+
+#[test]
+fn every_so_many_th_document_is_held_out_wherever_it_stands() {
+    let folder = folder();
+    let job = job(folder.path(), "");
+    let out = folder.path().join("out");
+    let few = ["--set", "raw.test=[]", "--set", "sampler.sweeps=1", "--set", "raw.sweeps=1"];
+    for file in 0..4u64 {
+        write(folder.path(), &format!("part-{file}.txt"), raw_text(file, 20));
+        // A line that is no text, of a document of which everything else stays.
+        let text = format!("#DOC\ta\n{}#DOC\tb\n", raw_text(file, 10)).into_bytes();
+        write(
+            folder.path(),
+            &format!("docs-{file}.txt"),
+            [&text[..], b"\xff\n", raw_text(file, 7).as_bytes()].concat(),
+        );
+    }
+    for (files, format, hold_out, sentences, left_out) in
+        [("part-*.txt", "files", 2, (40, 40), 0), ("docs-*.txt", "docs", 4, (4 * 17 - 14, 14), 2)]
+    {
+        let settings =
+            [format!("raw.train=['{files}']"), format!("raw.format='{format}'"), format!("raw.hold_out={hold_out}")];
+        let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).chain(few).collect();
+        let (code, stderr) = start(&job, &out, &flags).end();
+        assert_eq!(code, i32::from(left_out > 0), "{stderr}");
+        let summary = summary(&out);
+        let figure = |key: &str| summary[key].as_u64().unwrap_or_else(|| panic!("{key}: {summary}"));
+        assert_eq!((figure("raw_sentences"), figure("test_sentences")), sentences, "{stderr}");
+        // Half of them are in documents that are held out.
+        assert_eq!((figure("raw_left_out"), figure("test_left_out")), (left_out, left_out), "{stderr}");
+        assert!(summary["ngram_perplexity"].as_f64().is_some(), "{summary}");
+    }
+    // Where nothing is held out, there is nothing to compare.
+    let trees = ["--set", "corpus.test=[]", "--set", "corpus.hold_out=10"];
+    let (code, stderr) = start(&job, &out, &[&few[..], &trees].concat()).end();
+    assert!(code == 0 && stderr.contains("no raw text to test on"), "{stderr}");
+    let summary = summary(&out);
+    assert!(summary["ngram_perplexity"].is_null(), "{summary}");
+    // Trees are held out, too.
+    assert!(summary["stages"][1]["test"]["uas"].as_f64().is_some_and(|uas| uas > 80.0), "{summary}");
 }

@@ -206,7 +206,8 @@ fn several_processes_go_through_the_variants_together() {
     command.args(["launch", "-n", "2", "--", "run"]).arg(&study).arg("--out").arg(&launched);
     command.args(["--workers", "1", "--progress", "none"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    wait_until("a checkpoint", || launched.join("plain-3/checkpoints/latest.json").exists());
+    let is_there = |name: &str| launched.join("plain-3").join(name).exists();
+    wait_until("a checkpoint", || is_there("checkpoints/latest.json") && is_there("processes/1.json"));
     let sign = json(&launched.join("plain-3/processes/1.json"));
     kill("-KILL", sign["process_id"].as_u64().unwrap() as u32);
     let (code, stderr) = end(child);

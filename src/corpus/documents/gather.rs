@@ -45,8 +45,25 @@ fn name(path: &Path) -> String {
 }
 
 /// Whether the line opens a document, or was meant to.
-fn is_header(line: &[u8]) -> bool {
+pub(super) fn is_header(line: &[u8]) -> bool {
     line.strip_prefix(b"#DOC").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Id and label of the document that the line `#DOC<TAB>id[<TAB>category...]` opens.
+pub(super) fn read_header(line: &str) -> Result<(&str, &str), Fault> {
+    let mut fields = line.split('\t');
+    match (fields.next(), fields.next().map(str::trim).unwrap_or_default()) {
+        (Some("#DOC"), id) if !id.is_empty() => Ok((id, fields.next().unwrap_or("").trim())),
+        _ => {
+            let message = "a document opens with #DOC, TAB and an id; its text is left out";
+            Err((Rule::BadHeader, message.to_string()))
+        }
+    }
+}
+
+pub(super) fn outside_document() -> Fault {
+    let message = "text before the first #DOC line; without such lines, say format = \"blocks\" or \"lines\"";
+    (Rule::OutsideDocument, message.to_string())
 }
 
 /// Where the reader is.
@@ -81,19 +98,11 @@ impl Gathered {
         self.label.push_str(label);
     }
 
-    /// Opens what the line `#DOC<TAB>id[<TAB>category...]` names.
     fn open_by_header(&mut self, line: Line<'_>, sink: &mut Sink<'_>) {
         self.id.clear();
-        let mut fields = match line.text {
-            Ok(text) => text.split('\t'),
-            Err(fault) => return self.skip(line.number, fault, sink),
-        };
-        match (fields.next(), fields.next().map(str::trim).unwrap_or_default()) {
-            (Some("#DOC"), id) if !id.is_empty() => self.open(line.number, id, fields.next().unwrap_or("").trim()),
-            _ => {
-                let message = "a document opens with #DOC, TAB and an id; its text is left out";
-                self.skip(line.number, (Rule::BadHeader, message.to_string()), sink);
-            }
+        match line.text.and_then(read_header) {
+            Ok((id, label)) => self.open(line.number, id, label),
+            Err(fault) => self.skip(line.number, fault, sink),
         }
     }
 
@@ -106,9 +115,7 @@ impl Gathered {
             (State::Inside, Ok(_)) => self.skip(self.first_line, too_long("document", self.longest), sink),
             (State::Inside, Err(fault)) => self.skip(line.number, fault, sink),
             (State::Outside, _) if !line.bytes.trim_ascii().is_empty() => {
-                let message =
-                    "text before the first #DOC line; without such lines, say format = \"blocks\" or \"lines\"";
-                self.skip(line.number, (Rule::OutsideDocument, message.to_string()), sink);
+                self.skip(line.number, outside_document(), sink);
             }
             (State::Outside | State::Skipping, _) => {}
         }

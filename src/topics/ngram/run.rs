@@ -5,6 +5,7 @@ use timely::worker::Worker;
 
 use super::kept::{KIND, Kept};
 use super::model::{NgramModel, Setup};
+use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
@@ -14,6 +15,7 @@ use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
 use crate::lm::text::Symbols;
+use crate::progress::Unit;
 use crate::report::line_chart::{over, over_sweeps};
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
@@ -52,7 +54,7 @@ struct Trained {
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
     let rest = format!("{:?}", plan.evaluation);
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest };
+    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest, unit: Unit::Sweeps };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
@@ -94,14 +96,13 @@ fn write_held_out(plan: &Plan, catalogue: &Catalogue, folder: &RunFolder) -> Res
 /// What one worker does.
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let collection = collect(worker, plan).map_err(Error::Input)?;
-    let (index, peers) = (worker.index() as u32, worker.peers() as u32);
-    let is_leader = index == 0;
+    let (own, is_leader) = (Own::of(worker), worker.index() == 0);
     let symbols = Symbols::new(&collection.vocabulary);
     let words = |documents: &std::collections::BTreeMap<u32, Vec<(u32, Vec<u32>)>>| -> u64 {
         documents.values().flatten().map(|(_, words)| words.len() as u64).sum()
     };
     let training_tokens = words(&collection.share.training);
-    let is_mine = move |shard: u32| shard % peers == index;
+    let is_mine = move |shard: u32| own.has(shard);
     let is_rescaling = plan.model.model == ModelType::Rescaling;
     let (mut evaluated, mut rounds, mut descent) = (vec![], Round::default(), vec![]);
     let mut tell = |round: &Round| {

@@ -1,14 +1,9 @@
 //! Rescaling against its definition, and both models against themselves alone.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use rand::RngExt;
 
 use super::model::Rescaling;
-use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::engine::Cluster;
-use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Control, Model, Schedule, train};
 use crate::lm::job::Order;
@@ -80,13 +75,7 @@ fn setup(seed: u64, order: Order, topics: usize) -> Setup {
 /// Trains what `model` makes, on one worker.
 fn trained<M: Model + Send + 'static>(sweeps: u64, model: impl Fn() -> M + Send + Sync + 'static) -> M {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let control = Control {
-        checkpoints: Checkpoints::new(folder.path().to_path_buf(), [0; 32]),
-        resume: false,
-        stop: Arc::new(AtomicBool::new(false)),
-        stopped: Arc::new(AtomicBool::new(false)),
-        heartbeat: Arc::new(Heartbeat::default()),
-    };
+    let control = Control::of_test(folder.path());
     let schedule = Schedule { shards: SHARDS, sweeps, sync_every: 1, evaluate_every: 0, checkpoint_every: 0 };
     let program = move |worker: &mut timely::worker::Worker| {
         train(worker, model(), &schedule, &control, |_, _| ()).map_err(|e| e.to_string()).expect("it trains").0
