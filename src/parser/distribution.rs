@@ -358,20 +358,31 @@ mod tests {
         KeptHierarchy::of(&tree, &Parameters::new(DEPTH, 0.6, 0.8), OUTCOMES).with_tails(tails)
     }
 
+    /// What the tokens of several shards have taught apart is what they teach together, where contexts are of one shard.
+    fn assert_parts_make_up_the_whole(tokens: &[[u32; DEPTH + 1]], shards: u32) {
+        let is_of = |token: &[u32; DEPTH + 1], shard| shard_of(token[..DEPTH].iter().copied(), shards) == shard;
+        let of = |shard: u32| Lists(tokens.iter().filter(|token| is_of(token, shard)).copied().collect());
+        let parts: Vec<KeptHierarchy> = (0..shards).map(|shard| at_one_table(&of(shard))).collect();
+        let (merged, whole) = (KeptHierarchy::merge(&parts), at_one_table(&Lists(tokens.to_vec())));
+        assert_eq!(merged.tree, whole.tree);
+        assert_eq!(merged.tails, whole.tails);
+        assert!(merged.is_sound(DEPTH, OUTCOMES, 1000));
+        let first = whole.tree.dishes(whole.tree.level(KEY).start).start;
+        assert_eq!(merged.customers[first..], whole.customers[first..]);
+        assert_eq!(merged.tables, whole.tables);
+    }
+
+    /// What is wide in a shard without tails makes no tail of another shard wider.
+    #[test]
+    fn tails_are_as_wide_as_they_need_to_be() {
+        let shared = [1, 0, 300, 2, 0];
+        assert_parts_make_up_the_whole(&[shared, [0; DEPTH + 1], shared], 3);
+    }
+
     proptest! {
-        /// What the tokens of several shards have taught apart is what they teach together, where contexts are of one shard.
         #[test]
         fn parts_make_up_the_whole(tokens in contexts(), shards in 1..4u32) {
-            let is_of = |token: &[u32; DEPTH + 1], shard| shard_of(token[..DEPTH].iter().copied(), shards) == shard;
-            let of = |shard: u32| Lists(tokens.iter().filter(|token| is_of(token, shard)).copied().collect());
-            let parts: Vec<KeptHierarchy> = (0..shards).map(|shard| at_one_table(&of(shard))).collect();
-            let (merged, whole) = (KeptHierarchy::merge(&parts), at_one_table(&Lists(tokens.clone())));
-            prop_assert_eq!(&merged.tree, &whole.tree);
-            prop_assert_eq!(&merged.tails, &whole.tails);
-            prop_assert!(merged.is_sound(DEPTH, OUTCOMES, 1000));
-            let first = whole.tree.dishes(whole.tree.level(KEY).start).start;
-            prop_assert_eq!(&merged.customers[first..], &whole.customers[first..]);
-            prop_assert_eq!(&merged.tables, &whole.tables);
+            assert_parts_make_up_the_whole(&tokens, shards);
         }
 
         /// Whether contexts of single tokens have restaurants or not, every draw and every probability is the same.

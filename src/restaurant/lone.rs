@@ -32,7 +32,7 @@ impl Sorted {
 /// The tails of a tree's restaurants, which are numbered level by level, the root first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tails {
-    /// By depth: bytes of an element behind a context of this length, and, at the end, bytes of an outcome.
+    /// By depth: bytes of the largest element behind a context of this length, and, at the end, of the largest outcome.
     widths: Vec<u8>,
     /// By restaurant: where its tails begin; and their number, at the end. Empty where there is no tail at all.
     starts: Vec<u32>,
@@ -59,33 +59,34 @@ impl Tails {
     /// The tails of tokens whose contexts were cut when `planted` was planted.
     pub fn new(paths: &impl Paths, planted: &Planted) -> Tails {
         let tree = &planted.tree;
-        let mut tails = Tails { widths: widths(paths), ..Tails::default() };
         let numbers = Numbers::of(tree);
-        tails.starts = vec![0; tree.restaurants.len() + 1];
+        let mut tails = Tails { starts: vec![0; tree.restaurants.len() + 1], ..Tails::default() };
         let cut = |place: usize| {
             let token = planted.order[place] as usize;
             let dish = planted.leaves[place];
             let depth = tree.depth_of(dish);
             (depth < paths.length(token)).then(|| (token, depth, numbers.of_dish(tree, dish, depth)))
         };
-        for place in 0..planted.order.len() {
-            if let Some((_, _, restaurant)) = cut(place) {
-                tails.starts[restaurant + 1] += 1;
-            }
+        let element = |token, depth| paths.element(token, depth).expect("an element that was cut off");
+        // Of tails alone: so it does not matter with which other tokens they were learned.
+        let mut largest = vec![0; paths.depth() + 1];
+        for (token, depth, restaurant) in (0..planted.order.len()).filter_map(cut) {
+            tails.starts[restaurant + 1] += 1;
+            let values = (depth..paths.depth()).map(|depth| element(token, depth)).chain([paths.outcome(token)]);
+            largest[depth..].iter_mut().zip(values).for_each(|(most, value)| *most = value.max(*most));
         }
         if tails.starts.iter().all(|&count| count == 0) {
             return Tails::default();
         }
+        tails.widths = largest.into_iter().map(width_of).collect();
         tails.place(&numbers.starts);
         let mut next = tails.starts.clone();
         // Tokens come in the order of their contexts: so the tails of a restaurant rise.
-        for place in 0..planted.order.len() {
-            let Some((token, depth, restaurant)) = cut(place) else { continue };
+        for (token, depth, restaurant) in (0..planted.order.len()).filter_map(cut) {
             let mut at = tails.at(next[restaurant], depth);
             next[restaurant] += 1;
-            for (element, width) in (depth..paths.depth()).zip(&tails.widths[depth..]) {
-                let value = paths.element(token, element).expect("an element that was cut off");
-                write(&mut tails.bytes, &mut at, value, *width);
+            for (depth, width) in (depth..paths.depth()).zip(&tails.widths[depth..]) {
+                write(&mut tails.bytes, &mut at, element(token, depth), *width);
             }
             write(&mut tails.bytes, &mut at, paths.outcome(token), *tails.widths.last().expect("of outcomes"));
         }
@@ -226,14 +227,9 @@ impl Tails {
     }
 }
 
-/// Bytes of the largest element at each depth, and of the largest outcome.
-fn widths(paths: &impl Paths) -> Vec<u8> {
-    let width = |most: u32| ((32 - most.leading_zeros()).div_ceil(8) as u8).max(1);
-    let tokens = || 0..paths.count();
-    let of_depth = |depth| width(tokens().filter_map(|token| paths.element(token, depth)).max().unwrap_or(0));
-    let mut widths: Vec<u8> = (0..paths.depth()).map(of_depth).collect();
-    widths.push(width(tokens().map(|token| paths.outcome(token)).max().unwrap_or(0)));
-    widths
+/// Bytes of a number.
+fn width_of(number: u32) -> u8 {
+    ((32 - number.leading_zeros()).div_ceil(8) as u8).max(1)
 }
 
 /// Restaurants of a tree, which numbers the deepest first, numbered from the root on.
