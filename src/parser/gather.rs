@@ -41,13 +41,14 @@ fn damaged(error: impl std::fmt::Display) -> Error {
 }
 
 /// Bytes as words: their number, then the bytes, the last word filled up.
-fn pack(bytes: &[u8]) -> Vec<u32> {
+pub fn pack(bytes: &[u8]) -> Vec<u32> {
     let word = |four: &[u8]| four.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
     let length = bytes.len() as u64;
     [length as u32, (length >> 32) as u32].into_iter().chain(bytes.chunks(4).map(word)).collect()
 }
 
-fn unpack(words: &[u32]) -> Vec<u8> {
+/// The bytes of [`pack`].
+pub fn unpack(words: &[u32]) -> Vec<u8> {
     let length = u64::from(words[0]) | u64::from(words[1]) << 32;
     let mut bytes: Vec<u8> = words[2..].iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.truncate(length as usize);

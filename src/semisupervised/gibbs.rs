@@ -72,6 +72,8 @@ pub struct Gibbs<'m> {
     model: &'m ParserModel,
     particles: u32,
     shards: BTreeMap<u32, Shard>,
+    /// Hears of each raw sentence that was drawn.
+    tell: &'m dyn Fn(),
     work: Work,
 }
 
@@ -87,10 +89,10 @@ struct Work {
 
 impl<'m> Gibbs<'m> {
     /// The model of a worker; `plan` has the contexts of what learns. It starts without sentences.
-    pub fn model(plan: &Plan, model: &'m ParserModel, particles: u32) -> Drawing<Gibbs<'m>> {
+    pub fn model(plan: &Plan, model: &'m ParserModel, particles: u32, tell: &'m dyn Fn()) -> Drawing<Gibbs<'m>> {
         let mut hierarchies = Hierarchies::new(plan, &model.kept.lexicon);
         hierarchies.set_parameters(model.parameters_of(|part| hierarchies.has(part)));
-        let gibbs = Gibbs { model, particles, shards: BTreeMap::new(), work: Work::default() };
+        let gibbs = Gibbs { model, particles, shards: BTreeMap::new(), tell, work: Work::default() };
         Drawing::new(plan, gibbs, hierarchies)
     }
 
@@ -107,6 +109,11 @@ impl<'m> Gibbs<'m> {
         shard.observed = shard.sentences.len();
         raw.for_each(|words| shard.push(&words, lexicon, model));
         self.shards.insert(number, shard);
+    }
+
+    /// Raw sentences of all own shards.
+    pub fn raw_sentences(&self) -> usize {
+        self.shards.values().map(|shard| shard.sentences.len() - shard.observed).sum()
     }
 
     /// The derivations of a shard's raw sentences.
@@ -159,6 +166,7 @@ impl<'m> Gibbs<'m> {
         if let Some(accepted) = exchange.step(hierarchies, customers, propose, rng) {
             codes.copy_from_slice(&accepted.derivation);
         }
+        (self.tell)();
     }
 }
 

@@ -450,7 +450,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
         ("seconds per sweep over all contexts", seconds(figures.per_sweep(plan, figures.sweep_seconds))),
         ("seconds of synchronisation per sweep", seconds(figures.per_sweep(plan, figures.sync_seconds))),
         ("bytes sent per sweep", bytes(figures.per_sweep(plan, figures.sync_bytes as f64))),
-        ("bytes of tokens and restaurants sent from worker to worker", thousands(figures.dealt_bytes)),
+        ("bytes of tokens, restaurants and parsers sent from worker to worker", thousands(figures.dealt_bytes)),
         ("seconds per sweep of the n-gram model", seconds(figures.comparing.seconds_per_sweep())),
         ("most memory of each worker's process, MiB", by_worker.join(", ")),
     ] {

@@ -1,10 +1,10 @@
 //! Running a semisupervised job, stage by stage.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde_bytes::ByteBuf;
 use timely::worker::Worker;
 
 use super::gibbs::Gibbs;
@@ -13,9 +13,9 @@ use super::ngram::Compared;
 use super::parsers::Parsers;
 use super::parses::{Parsing, Trees, with_trees};
 use super::report::{self, Figures};
+use super::share::Desk;
 use super::testing::Test;
 use super::text::{Sentences, Text, collect};
-use crate::cluster::checkpoint::{decode, encode};
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::route::Route;
 use crate::cluster::own::Own;
@@ -34,9 +34,6 @@ use crate::parser::model::{KIND, Kept, ParserModel};
 use crate::parser::run::{diagnostics, read_trees, sets, supervise};
 use crate::parser::treebank::Treebank;
 use crate::progress::Unit;
-
-/// Bytes of a parser that go to all workers at once.
-const BLOCK: usize = 1 << 22;
 
 /// What worker 0 brings back.
 struct Trained {
@@ -57,7 +54,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     schedule.sweeps = plan.work();
     let training =
         Training { schedule: &schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Work };
-    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
+    let desk = Desk::new(session.cluster.threads);
+    let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher, &desk))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
@@ -127,14 +125,14 @@ pub(super) struct Stages<'a> {
     by_ngram: Vec<f64>,
     /// Work of the stages before, for progress.
     pub(super) before: u64,
-    models: AllGather<ByteBuf>,
+    desk: &'a Desk,
     /// For what only some need to know.
     pub(super) letters: Route,
     parsed: AllGather<(u64, f64)>,
 }
 
 /// What one worker does.
-fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
+fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher, desk: &Desk) -> Result<Option<Trained>> {
     let is_leader = worker.index() == 0;
     let treebank = read_trees(&plan.parser)?;
     let mut problems = diagnostics(&treebank);
@@ -156,7 +154,6 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             );
         }
     }
-    let models = AllGather::new(worker, "Models");
     let parsed = AllGather::<(u64, f64)>::new(worker, "Parsed");
     let mut memory = AllGather::<(f64, u64)>::new(worker, "Memory");
     let letters = Route::new(worker);
@@ -168,7 +165,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         figures,
         by_ngram: vec![],
         before: 0,
-        models,
+        desk,
         letters,
         parsed,
     };
@@ -231,7 +228,7 @@ impl Stages<'_> {
 
     /// Parses all raw text with the last parser, and learns from the trees; after the last pass, these are drawn.
     fn pass(&mut self, worker: &mut Worker, pass: u64, text: &Text, parsers: &mut Parsers) -> Result<End> {
-        let model = self.share(worker, parsers.last())?;
+        let model = self.desk.share(worker, &mut self.letters, parsers.last())?;
         let (mut end, trees) = self.parse(worker, pass, text, &model)?;
         drop(model);
         // Before there is a large parser: the two are never in memory together.
@@ -256,29 +253,6 @@ impl Stages<'_> {
     fn keep(&self, learned: Option<Vec<Arc<KeptHierarchy>>>, text: &Text, parsers: &mut Parsers) -> Result<()> {
         let Some(learned) = learned else { return Ok(()) };
         parsers.push_learned(&self.plan.parser, &text.lexicon, learned, |part| self.plan.learns(part))
-    }
-
-    /// The leader's parser, for everybody: in blocks, since the leader sends each to all.
-    fn share(&mut self, worker: &mut Worker, kept: Option<&Kept>) -> Result<ParserModel> {
-        let of_model = |kept: Kept| ParserModel::new(kept).expect("what was learned holds together");
-        let mine =
-            kept.filter(|_| worker.peers() > 1).map(encode).transpose().map_err(|e| Error::Usage(e.to_string()))?;
-        let mut blocks = mine.iter().flat_map(|bytes| bytes.chunks(BLOCK)).chain([&[][..]]);
-        let mut received = vec![];
-        while worker.peers() > 1 {
-            let own = kept.is_some().then(|| (0, ByteBuf::from(blocks.next().expect("an empty one at the end"))));
-            let (_, block) = self.models.exchange(worker, own.into_iter().collect()).remove(0);
-            if block.is_empty() {
-                break;
-            }
-            if kept.is_none() {
-                received.extend_from_slice(&block);
-            }
-        }
-        match kept {
-            Some(kept) => Ok(of_model(kept.clone())),
-            None => decode(&received).map(of_model).map_err(|e| Error::Usage(e.to_string())),
-        }
     }
 
     fn parse(
@@ -330,11 +304,20 @@ impl Stages<'_> {
         trees: &BTreeMap<u32, Trees>,
         kept: Option<&Kept>,
     ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
-        let model = self.share(worker, kept)?;
+        let model = self.desk.share(worker, &mut self.letters, kept)?;
         let (watcher, plan) = (self.watcher, self.plan.drawing());
         let work = plan.schedule.sweeps * self.plan.work_of_drawing();
         let stage = self.stage("gibbs", "particle Gibbs", plan.schedule.sweeps, work);
-        let mut gibbs = Gibbs::model(&plan, &model, self.plan.raw.settings.particles);
+        // Sweeps are long: the first worker tells how far it has come on its way.
+        let (is_first, swept, drawn, own) = (worker.index() == 0, Cell::new(0), Cell::new(0), Cell::new(0));
+        let tell = || {
+            drawn.set(drawn.get() + 1);
+            if is_first {
+                let sweeps = swept.get() as f64 + f64::from(drawn.get()) / own.get() as f64;
+                watcher.at(stage.done(sweeps / plan.schedule.sweeps as f64));
+            }
+        };
+        let mut gibbs = Gibbs::model(&plan, &model, self.plan.raw.settings.particles, &tell);
         let runs = self.runs();
         for shard in Own::of(worker).below(self.plan.shards()) {
             let observed = runs[shard as usize].clone().map(|number| text.lexicon.sentence(self.treebank, number));
@@ -345,9 +328,12 @@ impl Stages<'_> {
                 raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)),
             );
         }
+        own.set(gibbs.sentences.raw_sentences());
         let control = self.control.of_stage(&stage.name);
         let figures = &mut self.figures;
         let (gibbs, end) = train(worker, gibbs, &plan.schedule, &control, |_, round| {
+            swept.set(round.sweep);
+            drawn.set(0);
             stage.tell(watcher, round);
             figures.add_drawing(round);
         })?;

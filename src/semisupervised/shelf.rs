@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -229,11 +230,10 @@ impl PageReader<'_> {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        let mut file = &*self.shelf.file;
-        file.seek(SeekFrom::Start(u64::from(self.shelf.contents.pages[self.next]) * PAGE as u64))?;
+        let place = u64::from(self.shelf.contents.pages[self.next]) * PAGE as u64;
         self.next += 1;
         self.page.resize(PAGE, 0);
-        file.read_exact(&mut self.page)
+        self.shelf.file.read_exact_at(&mut self.page, place)
     }
 }
 

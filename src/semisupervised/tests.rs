@@ -96,7 +96,7 @@ fn distance(sentences: &[(&[&str], usize)], learns: impl Fn(Part) -> bool, sweep
     let lexicon = &model.kept.lexicon;
     let mut plan = Plan { learn_every: 0, ..plan(settings()) };
     plan.contexts.all.retain(|(part, _)| learns(*part));
-    let mut gibbs = Gibbs::model(&plan, &model, 4);
+    let mut gibbs = Gibbs::model(&plan, &model, 4, &|| ());
     let flat = (0..plan.contexts.all.len()).map(|at| {
         let depth = plan.contexts.all[at].1.len();
         crate::restaurant::parameters::Parameters::new(depth, plan.model.discount, plan.model.strength)
