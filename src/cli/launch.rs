@@ -5,6 +5,7 @@
 //! to this process: it brings the job's secret to other hosts, and when it closes, however this process ends, the others
 //! write a checkpoint and end.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -31,6 +32,9 @@ pub struct Launch {
     /// The command that reaches another host
     #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
     ssh: String,
+    /// An environment variable that other hosts get, too, as all do whose names begin with SAWMILL_
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
     /// How often to start again from the last checkpoint when a process dies
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
@@ -138,7 +142,8 @@ impl Launch {
                 let here = std::env::current_dir().map_err(failed)?;
                 let words: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
                 let remote = format!(
-                    "read -r SAWMILL_SECRET && export SAWMILL_SECRET && cd {} && exec {} {}",
+                    "read -r SAWMILL_SECRET && export SAWMILL_SECRET{} && cd {} && exec {} {}",
+                    self.environment()?,
                     quoted(&here.display().to_string()),
                     quoted(&program.display().to_string()),
                     words.join(" ")
@@ -161,6 +166,23 @@ impl Launch {
             pass_on(process, stderr);
         }
         Ok(child)
+    }
+
+    /// What other hosts get of the environment, for their shell: ` NAME='value'` of each variable.
+    fn environment(&self) -> Result<String> {
+        let is_own = |name: &str| name.starts_with("SAWMILL_") && name != "SAWMILL_SECRET";
+        let own = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|name| is_own(name));
+        let names: BTreeSet<String> = own.chain(self.env.iter().cloned()).collect();
+        let mut list = String::new();
+        for name in names {
+            let is_name = !name.starts_with(|c: char| c.is_ascii_digit())
+                && !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let value = std::env::var(&name).ok().filter(|_| is_name);
+            let value = value.ok_or_else(|| Error::Usage(format!("--env {name}: there is no such variable here")))?;
+            list.push_str(&format!(" {name}={}", quoted(&value)));
+        }
+        Ok(list)
     }
 }
 

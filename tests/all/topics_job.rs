@@ -268,16 +268,23 @@ fn launch_reaches_other_hosts_through_ssh() {
     let ssh = write(folder.path(), "ssh", "#!/bin/sh\n[ \"$1\" = -q ] && shift\nshift\nexec env -i sh -c \"$*\"\n");
     Command::new("chmod").arg("+x").arg(&ssh).status().expect("chmod");
     let hosts = write(folder.path(), "hosts.txt", free_addresses(2).join("\n"));
-    let mut command = sawmill();
-    command
-        .current_dir(folder.path())
-        .arg("launch")
-        .arg("--hosts")
-        .arg(&hosts)
-        .arg("--ssh")
-        .arg(format!("{} -q", ssh.display()));
-    command.args(["--", "run", "job.toml", "--out"]).arg(&out).args(["--workers", "1"]);
-    let (code, _, stderr) = run(&mut command);
+    // Variables that the job names: one that goes along by its name, one that has to be asked for.
+    let text = std::fs::read_to_string(&job).unwrap().replace("corpus.txt", "${SAWMILL_FOLDER}/${CORPUS}");
+    write(folder.path(), "job.toml", text);
+    let launch = |more: &[&str]| {
+        let mut command = sawmill();
+        command.current_dir(folder.path()).args(["launch", "--hosts"]).arg(&hosts).args(more);
+        command.env("SAWMILL_FOLDER", folder.path()).env("CORPUS", "corpus.txt");
+        command.arg("--ssh").arg(format!("{} -q", ssh.display()));
+        command.args(["--", "run", "job.toml", "--out"]).arg(&out).args(["--workers", "1"]);
+        let (code, _, stderr) = run(&mut command);
+        (code, stderr)
+    };
+    let (code, stderr) = launch(&[]);
+    assert!(code == 2 && stderr.contains("variable CORPUS is not set"), "{code}: {stderr}");
+    let (code, stderr) = launch(&["--env", "CORPSE"]);
+    assert!(code == 2 && stderr.contains("--env CORPSE: there is no such variable here"), "{code}: {stderr}");
+    let (code, stderr) = launch(&["--env", "CORPUS"]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(model(&whole), model(&out));
 }
