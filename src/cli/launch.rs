@@ -195,11 +195,20 @@ fn pass_on(process: usize, stderr: impl Read + Send + 'static) {
     });
 }
 
+/// What ended a try.
+struct Failure {
+    process: usize,
+    /// -1: by a signal.
+    code: i32,
+    /// When the first process failed.
+    since: Instant,
+}
+
 /// Waits for the processes. When one fails the others get a moment to notice, and are then ended.
 fn watch(children: &mut [Child], stop: &std::sync::atomic::AtomicBool) -> Ended {
     let mut codes: Vec<Option<i32>> = vec![None; children.len()];
-    let mut first_failure: Option<(usize, i32, Instant)> = None;
-    let mut stopping = false;
+    let mut failure: Option<Failure> = None;
+    let (mut is_stopping, mut is_ending) = (false, false);
     loop {
         for (process, child) in children.iter_mut().enumerate() {
             if codes[process].is_none()
@@ -207,38 +216,36 @@ fn watch(children: &mut [Child], stop: &std::sync::atomic::AtomicBool) -> Ended 
             {
                 let code = status.code().unwrap_or(-1);
                 codes[process] = Some(code);
-                if !matches!(code, 0 | 1) && first_failure.is_none() {
-                    first_failure = Some((process, code, Instant::now()));
+                // The one that died, rather than those that lost their connection to it, or were ended here.
+                let is_lost = |code: i32| code == i32::from(exit::CLUSTER);
+                let is_cause = failure.as_ref().is_none_or(|before| is_lost(before.code) && !is_lost(code));
+                if !matches!(code, 0 | 1) && is_cause && !is_ending {
+                    let since = failure.map_or_else(Instant::now, |before| before.since);
+                    failure = Some(Failure { process, code, since });
                 }
             }
         }
         if codes.iter().all(Option::is_some) {
             break;
         }
-        if stop.load(Ordering::Relaxed) && !stopping {
-            stopping = true;
+        if stop.load(Ordering::Relaxed) && !is_stopping {
+            is_stopping = true;
             children.iter_mut().for_each(|child| drop(child.stdin.take()));
         }
-        if first_failure.is_some_and(|(_, _, when)| when.elapsed() > Duration::from_secs(5)) && !stopping {
+        if failure.as_ref().is_some_and(|failure| failure.since.elapsed() > Duration::from_secs(5)) && !is_stopping {
+            is_ending = true;
             children.iter_mut().for_each(|child| drop(child.kill()));
         }
         std::thread::sleep(Duration::from_millis(30));
     }
-    match first_failure {
+    match failure {
         None => Ended::Done(codes[0].unwrap_or(0) as u8),
-        Some(_) if stopping || codes.iter().all(|code| *code == Some(exit::RESUME.into())) => Ended::Stopped,
-        Some((_, code, _)) if code == i32::from(exit::USAGE) || code == i32::from(exit::INPUT) => {
+        Some(_) if is_stopping || codes.iter().all(|code| *code == Some(exit::RESUME.into())) => Ended::Stopped,
+        Some(Failure { code, .. }) if code == i32::from(exit::USAGE) || code == i32::from(exit::INPUT) => {
             Ended::Refused(code as u8)
         }
-        Some((process, code, _)) => {
-            // The one that was killed, rather than those that lost their connection to it.
-            let culprit = codes.iter().position(|code| *code == Some(-1)).unwrap_or(process);
-            let how = match codes[culprit] {
-                Some(-1) => "was killed".to_string(),
-                _ => format!("ended with code {code}"),
-            };
-            Ended::Died(format!("process {culprit} {how}"))
-        }
+        Some(Failure { process, code: -1, .. }) => Ended::Died(format!("process {process} was killed")),
+        Some(Failure { process, code, .. }) => Ended::Died(format!("process {process} ended with code {code}")),
     }
 }
 
