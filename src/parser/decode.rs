@@ -14,12 +14,15 @@
 use super::action::{Action, Kinds, MOST_KINDS};
 use super::configuration::{Configurations, NOTHING};
 use super::job::Search;
-use super::model::{ParserModel, Scratch};
+use super::model::{Candidate, ParserModel, Scratch};
 use super::weight::Weight;
 use crate::transition::Label;
 
 /// Tags that a word is tried with in one derivation.
 const TAGS: usize = 3;
+
+/// Tags are not tried that, by what the word alone says of them, are worth less than this share of one particle.
+const LEAST: f64 = 0.1;
 
 /// A word to be parsed, as the lexicon numbers it, with its tag where that is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,17 +311,25 @@ impl<'m> Decoder<'m> {
             let top = self.arena.generate(top, action, next.place, root, lexicon.words());
             return self.shifted.push(Derivation { top, weight, particles });
         };
-        let mut joint = |tag: u32| model.tag_there(tag, left, scratch) * model.word_there(tag, word.form, scratch);
         let mut tried = [(0u32, 0.0f64); TAGS];
         let mut sum = 0.0;
         match word.tag {
             Some(tag) => {
-                tried[0] = (tag, joint(tag));
-                sum = tried[0].1;
+                sum = model.tag_there(tag, left, scratch) * model.word_there(tag, word.form, scratch);
+                tried[0] = (tag, sum);
             }
             None => {
-                for &tag in self.model.candidates(word.form) {
-                    let mut new = (tag, joint(tag));
+                let candidates = model.candidates(word.form);
+                let rough = |tag: f64, candidate: &Candidate| tag * f64::from(candidate.likelihood);
+                let of_tag = |candidate: &Candidate| model.tag_there(candidate.tag, left, scratch);
+                let best = candidates.iter().map(|tag| rough(of_tag(tag), tag)).fold(0.0, f64::max);
+                let least = best * LEAST / f64::from(self.particles);
+                for candidate in candidates {
+                    let of_tag = model.tag_there(candidate.tag, left, scratch);
+                    if rough(of_tag, candidate) < least {
+                        continue;
+                    }
+                    let mut new = (candidate.tag, of_tag * model.word_there(candidate.tag, word.form, scratch));
                     sum += new.1;
                     for old in &mut tried {
                         if new.1 > old.1 {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::mixture::LONG;
 use crate::restaurant::kept::{KeptTree, Kind};
 use crate::restaurant::lone::{Tail, Tails};
 use crate::restaurant::parameters::Parameters;
@@ -219,6 +220,15 @@ impl Distribution {
         let outcome_and_length = path.tail.map_or((0, 0), |tail| (tail.outcome, usize::from(tail.length)));
         let (outcome, length) = outcome_and_length;
         self.lone[path.length..path.length + length].iter().map(move |lone| (outcome, lone))
+    }
+
+    /// How much of p does not come from long contexts ([`super::mixture`]).
+    #[inline]
+    pub fn short_share(&self, path: &Path) -> f64 {
+        let long = path.restaurants[..path.length].iter().skip(LONG);
+        let shares: f64 = long.map(|&restaurant| self.shares[restaurant as usize][0]).product();
+        let tail = self.lone(path).skip(LONG.saturating_sub(path.length));
+        tail.fold(shares, |all, (_, [share, _])| all * share)
     }
 
     /// p(outcome | context).

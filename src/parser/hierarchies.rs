@@ -7,6 +7,7 @@ use super::distribution::KeptHierarchy;
 use super::gold::Token;
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan};
 use super::lexicon::Lexicon;
+use super::mixture::{Example, LONG, Levels, Mixture, Weights, level};
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Post, add_up};
 use crate::restaurant::growing::{Chain, Growing};
@@ -17,8 +18,9 @@ pub struct Hierarchies {
     contexts: Contexts,
     /// One for each context.
     parts: Vec<Growing>,
-    /// By [`Part`]: which of them are its own.
+    /// By [`Part`]: which of them are its own, and what these weigh.
     runs: [std::ops::Range<usize>; 3],
+    mixtures: [Mixture; 3],
 }
 
 /// A token as a customer: its dish in each hierarchy of its distribution.
@@ -32,13 +34,14 @@ pub struct Customer {
 pub struct Predictor<'h> {
     parts: &'h [Growing],
     chains: [Option<Chain>; MOST_CONTEXTS],
+    weights: &'h Weights,
 }
 
 impl Predictor<'_> {
-    /// The mean over the contexts.
+    /// That of the mixture of all contexts.
     pub fn probability(&self, outcome: u32) -> f64 {
-        let all = self.parts.iter().zip(self.chains.iter().flatten());
-        all.map(|(part, chain)| part.predict(chain, outcome)).sum::<f64>() / self.parts.len() as f64
+        let all = self.parts.iter().zip(self.chains.iter().flatten()).zip(self.weights);
+        all.map(|((part, chain), weight)| weight * part.predict(chain, outcome)).sum()
     }
 }
 
@@ -58,14 +61,20 @@ impl Hierarchies {
             let start = contexts.all.iter().position(own).unwrap_or(0);
             start..start + contexts.all.iter().filter(|context| own(context)).count()
         });
-        Hierarchies { contexts, parts, runs }
+        let mixtures = Part::ALL.map(|part| Mixture::equal(contexts.count(part)));
+        Hierarchies { contexts, parts, runs, mixtures }
+    }
+
+    /// Sets what the contexts of each distribution weigh.
+    pub fn set_mixtures(&mut self, mixtures: [Mixture; 3]) {
+        self.mixtures = mixtures;
     }
 
     fn run(&self, part: Part) -> std::ops::Range<usize> {
         self.runs[part as usize].clone()
     }
 
-    /// p of a token: the mean over its contexts.
+    /// p of a token, by all of its contexts.
     pub fn predict(&self, arena: &Configurations, token: Token) -> f64 {
         self.predictor(arena, token.part, token.top, token.upcoming).probability(token.outcome)
     }
@@ -81,7 +90,10 @@ impl Hierarchies {
             self.parts[at].chain(values)
         };
         let chains = std::array::from_fn(|place| (place < run.len()).then(|| chain(run.start + place)));
-        Predictor { parts: &self.parts[run], chains }
+        let parts = &self.parts[run];
+        let short = parts.iter().zip(chains.iter().flatten()).map(|(part, chain)| part.short_share(chain, LONG));
+        let levels = short.fold(Levels::default(), |levels, short| levels.and(level(short)));
+        Predictor { parts, chains, weights: self.mixtures[part as usize].weights(levels) }
     }
 
     /// The customer that a token is; where there is no such dish yet, there is one then.
@@ -106,23 +118,23 @@ impl Hierarchies {
 
     /// Seats a customer; returns p of it before, and the tables it opened.
     pub fn add(&mut self, customer: &Customer, rng: &mut Generator) -> (f64, Tables) {
-        let (mut sum, mut tables) = (0.0, [0; MOST_CONTEXTS]);
+        let (mut example, mut tables) = (Example::default(), [0; MOST_CONTEXTS]);
         self.each(customer, |part, leaf, at| {
-            let (p, opened) = part.add(leaf, rng);
-            sum += p;
-            tables[at] = opened;
+            example.levels = example.levels.and(level(part.short_share_at(leaf, LONG)));
+            (example.p[at], tables[at]) = part.add(leaf, rng);
         });
-        (sum / self.run(customer.part).len() as f64, tables)
+        (self.mixtures[customer.part as usize].mix(&example), tables)
     }
 
     /// Takes a customer away; returns p of it after, and the tables it closed.
     pub fn remove(&mut self, customer: &Customer, rng: &mut Generator) -> (f64, Tables) {
-        let (mut sum, mut tables) = (0.0, [0; MOST_CONTEXTS]);
+        let (mut example, mut tables) = (Example::default(), [0; MOST_CONTEXTS]);
         self.each(customer, |part, leaf, at| {
             tables[at] = part.remove(leaf, rng);
-            sum += part.probability(leaf);
+            example.levels = example.levels.and(level(part.short_share_at(leaf, LONG)));
+            example.p[at] = part.probability(leaf);
         });
-        (sum / self.run(customer.part).len() as f64, tables)
+        (self.mixtures[customer.part as usize].mix(&example), tables)
     }
 
     /// Seats a customer who opens so many tables.

@@ -233,7 +233,7 @@ impl Part {
 /// A distribution has at most so many contexts.
 pub const MOST_CONTEXTS: usize = 4;
 
-/// The contexts of the three distributions, in their order. Where one has several, probabilities are averaged over them.
+/// The contexts of the three distributions, in their order. Where one has several, its probabilities are a mixture of theirs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contexts {
     pub all: Vec<(Part, Vec<Element>)>,
@@ -277,6 +277,11 @@ impl Contexts {
     /// The contexts of one distribution.
     pub fn of_part(&self, part: Part) -> impl Iterator<Item = &[Element]> {
         self.all.iter().filter(move |(own, _)| *own == part).map(|(_, elements)| elements.as_slice())
+    }
+
+    /// How many it has.
+    pub fn count(&self, part: Part) -> usize {
+        self.of_part(part).count()
     }
 
     /// As names, by distribution.

@@ -18,7 +18,7 @@ use super::filter::{Choice, Choices, Step};
 use super::gold::Token;
 use super::hierarchies::{Customer, Hierarchies};
 use super::job::Part;
-use super::model::ParserModel;
+use super::model::{Candidate, ParserModel};
 use crate::transition::Label;
 
 /// How many steps a derivation of so many words has.
@@ -191,7 +191,7 @@ impl ToWords<'_> {
             let step = self.sentence.shift(root, next);
             return choices.push(Choice { step, p: by[0] * p, q: by[0], learned: by[1] * learned });
         };
-        for &tag in model.candidates(word) {
+        for &Candidate { tag, .. } in model.candidates(word) {
             let [p, learned] = of_tag(tag);
             let token = Token { part: Part::Word, top, upcoming: Upcoming { tag, ..upcoming }, outcome: word };
             let of_word = self.hierarchies.predict(arena, token);

@@ -20,6 +20,7 @@
 //! - `drawing`, `sampled`, `hierarchies`, `filter`, `exchange`: the same where derivations are drawn, with particles
 //! - `latent`: derivations of sentences of which only the words are known
 //! - `distribution`, `model`, `recall`: what was learned, as it is kept and asked; what was asked before
+//! - `mixture`, `tuning`: what contexts weigh, where there are several; learning it
 //! - `decode`, `weight`, `evaluate`, `score`: finding the best derivation; many sentences; how good they are
 //! - `text`: sentences to be parsed, and their parses
 //! - `generate`, `perplexity`, `interpolate`, `show`: what else is done with a parser
@@ -42,6 +43,7 @@ pub mod job;
 pub mod latent;
 pub mod left_corner;
 pub mod lexicon;
+pub mod mixture;
 pub mod model;
 pub mod perplexity;
 pub mod recall;
@@ -55,6 +57,7 @@ pub mod text;
 pub mod tokens;
 pub mod trainer;
 pub mod treebank;
+pub mod tuning;
 pub mod weight;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //!     p(t | h^t) p(w | t, h^w)                   at a shift; the dummy root has a tag, and no word
 //! ```
 //!
-//! Each distribution is a hierarchy of restaurants, or the mean of several that back off in other orders.
+//! Each distribution is a hierarchy of restaurants, or a mixture of several that back off in other orders ([`super::mixture`]).
 //!
 //! The dummy root is generated last, and ends the sentence: then what is left on the stack becomes its dependents. Where
 //! every training tree has one word below the root, the root can come only when one item is on the stack. What cannot
@@ -26,6 +26,7 @@ use super::distribution::{Distribution, KeptHierarchy, Path};
 use super::element::Element;
 use super::job::{Contexts, MOST_CONTEXTS, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
+use super::mixture::{Example, Levels, Mixture, Weights, level};
 use super::recall::Recall;
 use super::treebank::TagColumn;
 use crate::error::{Error, Result};
@@ -54,10 +55,12 @@ pub struct Kept {
     pub contexts: [Vec<Vec<String>>; 3],
     /// One for each context.
     pub hierarchies: Vec<Arc<KeptHierarchy>>,
+    /// The weights of the contexts of transitions, tags and words.
+    pub mixtures: [Mixture; 3],
 }
 
 impl Kept {
-    /// What was learned.
+    /// What was learned; the contexts of a distribution weigh the same.
     pub fn new(plan: &Plan, lexicon: Lexicon, is_single_rooted: bool, hierarchies: Vec<Arc<KeptHierarchy>>) -> Kept {
         Kept {
             hierarchies,
@@ -70,19 +73,23 @@ impl Kept {
             tag_column: plan.model.tag_column,
             particles: plan.model.particles,
             search: plan.model.search,
+            mixtures: Part::ALL.map(|part| Mixture::equal(plan.contexts.count(part))),
             contexts: plan.contexts.names(),
         }
     }
 
     /// The contexts, where the numbers can be those of a model; a file may be damaged.
-    fn contexts(&self) -> Option<Contexts> {
+    pub fn contexts(&self) -> Option<Contexts> {
         let [transition, tag, word] = &self.contexts;
         let contexts = Contexts::parse([transition, tag, word], self.is_lexicalised).ok()?;
         let elements = self.lexicon.symbols();
         let is_sound = |((part, list), hierarchy): (&(Part, Vec<Element>), &Arc<KeptHierarchy>)| {
             hierarchy.is_sound(list.len(), self.lexicon.outcomes(*part, self.system), elements)
         };
-        let is_whole = self.particles > 0 && contexts.all.len() == self.hierarchies.len();
+        let is_mixed = |(part, mixture): (Part, &Mixture)| mixture.is_sound(contexts.count(part));
+        let is_whole = self.particles > 0
+            && contexts.all.len() == self.hierarchies.len()
+            && Part::ALL.into_iter().zip(&self.mixtures).all(is_mixed);
         (is_whole && contexts.all.iter().zip(&self.hierarchies).all(is_sound)).then_some(contexts)
     }
 }
@@ -95,28 +102,32 @@ pub struct Move {
     pub all: f64,
 }
 
-/// A distribution with its contexts: the mean of a hierarchy for each. Where all values of its contexts stand one behind the
-/// other, the second list says where the tag of the word is that is being generated.
-struct Mean(Vec<(Vec<Element>, Distribution)>, Vec<usize>);
+/// A distribution with its contexts: a hierarchy for each, and what they weigh.
+struct Mixed {
+    contexts: Vec<(Vec<Element>, Distribution)>,
+    mixture: Mixture,
+    /// Where all values of its contexts stand one behind the other: where the tag of the word is that is being generated.
+    next_tags: Vec<usize>,
+}
 
 /// The restaurants of a configuration in each hierarchy of a distribution.
 type Paths = [Path; MOST_CONTEXTS];
 
-impl Mean {
-    fn new(part: Part, contexts: &Contexts, hierarchies: &[Arc<KeptHierarchy>]) -> Mean {
-        let own = contexts.all.iter().zip(hierarchies).filter(|((other, _), _)| *other == part);
+impl Mixed {
+    fn new(part: Part, contexts: &Contexts, kept: &Kept) -> Mixed {
+        let own = contexts.all.iter().zip(&kept.hierarchies).filter(|((other, _), _)| *other == part);
         let own: Vec<_> =
             own.map(|((_, elements), kept)| (elements.clone(), Distribution::new(kept.clone()))).collect();
         let all = own.iter().flat_map(|(elements, _)| elements).enumerate();
-        let of_tag = all.filter(|(_, element)| element.is_next_tag()).map(|(at, _)| at).collect();
-        Mean(own, of_tag)
+        let next_tags = all.filter(|(_, element)| element.is_next_tag()).map(|(at, _)| at).collect();
+        Mixed { contexts: own, mixture: kept.mixtures[part as usize].clone(), next_tags }
     }
 
     /// `lexicon` is given where words that raw text has taught are not known.
     #[inline]
     fn paths(&self, arena: &Configurations, top: u32, upcoming: Upcoming, lexicon: Option<&Lexicon>) -> Paths {
         let mut paths = [Path::EMPTY; MOST_CONTEXTS];
-        for (path, (elements, distribution)) in paths.iter_mut().zip(&self.0) {
+        for (path, (elements, distribution)) in paths.iter_mut().zip(&self.contexts) {
             let mut values = [0; DEEPEST];
             let values = &mut values[..elements.len()];
             arena.values(top, elements, upcoming, values);
@@ -132,7 +143,7 @@ impl Mean {
     #[inline]
     fn look(&self, arena: &Configurations, top: u32, action: u32, lexicon: Option<&Lexicon>, values: &mut Vec<u32>) {
         values.clear();
-        for (elements, _) in &self.0 {
+        for (elements, _) in &self.contexts {
             let start = values.len();
             values.resize(start + elements.len(), 0);
             arena.values(top, elements, Upcoming { tag: 0, action }, &mut values[start..]);
@@ -142,52 +153,77 @@ impl Mean {
         }
     }
 
-    /// The same as [`Mean::probability`] of the paths of `values`.
+    /// The same as [`Mixed::probability`] of the paths of `values`.
     #[inline]
     fn recalled(&self, values: &[u32], outcome: u32, recall: &mut Recall<f64>) -> f64 {
-        let (mut sum, mut rest) = (0.0, values);
-        for (number, (elements, distribution)) in (0..).zip(&self.0) {
-            let (context, behind) = rest.split_at(elements.len());
-            rest = behind;
-            sum += recall.ask(number, context, outcome, 1, |answer| {
-                answer[0] = distribution.probability(&distribution.path(context), outcome);
-            })[0];
-        }
-        sum / self.0.len() as f64
+        self.mixture.mix(&self.example(values, outcome, recall))
     }
 
-    /// The same of all outcomes, where these are few.
+    /// An outcome, as each context predicts it.
     #[inline]
-    fn recalled_all(&self, values: &[u32], recall: &mut Recall<f64>, probabilities: &mut Vec<f64>) {
-        probabilities.clear();
-        let mut rest = values;
-        for (number, (elements, distribution)) in (0..).zip(&self.0) {
+    fn example(&self, values: &[u32], outcome: u32, recall: &mut Recall<f64>) -> Example {
+        let (mut example, mut rest) = (Example::default(), values);
+        for (number, (elements, distribution)) in self.contexts.iter().enumerate() {
             let (context, behind) = rest.split_at(elements.len());
             rest = behind;
-            probabilities.resize(distribution.outcomes(), 0.0);
-            let all = recall.ask(number, context, 0, distribution.outcomes(), |answers| {
-                distribution.fill_slice(&distribution.path(context), answers);
+            let answer = recall.ask(number as u32, context, outcome, 2, |answer| {
+                let path = distribution.path(context);
+                answer[0] = distribution.probability(&path, outcome);
+                answer[1] = level(distribution.short_share(&path)) as f64;
             });
-            probabilities.iter_mut().zip(all).for_each(|(sum, p)| *sum += p);
+            example.p[number] = answer[0];
+            example.levels = example.levels.and(answer[1] as usize);
         }
-        probabilities.iter_mut().for_each(|p| *p /= self.0.len() as f64);
+        example
+    }
+
+    /// p of all outcomes, where these are few.
+    #[inline]
+    fn recalled_all(&self, values: &[u32], recall: &mut Recall<f64>, probabilities: &mut Vec<f64>) {
+        let outcomes = self.contexts[0].1.outcomes();
+        let (mut levels, mut rest) = (Levels::default(), values);
+        probabilities.clear();
+        for (number, (elements, distribution)) in (0..).zip(&self.contexts) {
+            let (context, behind) = rest.split_at(elements.len());
+            rest = behind;
+            let answers = recall.ask(number, context, 0, outcomes + 1, |answers| {
+                let path = distribution.path(context);
+                distribution.fill_slice(&path, &mut answers[..outcomes]);
+                answers[outcomes] = level(distribution.short_share(&path)) as f64;
+            });
+            probabilities.extend_from_slice(&answers[..outcomes]);
+            levels = levels.and(answers[outcomes] as usize);
+        }
+        // Only now are the weights known.
+        let weights = self.mixture.weights(levels);
+        let (mixed, others) = probabilities.split_at_mut(outcomes);
+        mixed.iter_mut().for_each(|p| *p *= weights[0]);
+        for (other, weight) in others.chunks(outcomes).zip(&weights[1..]) {
+            mixed.iter_mut().zip(other).for_each(|(sum, p)| *sum += weight * p);
+        }
+        probabilities.truncate(outcomes);
+    }
+
+    #[inline]
+    fn weights(&self, paths: &Paths) -> &Weights {
+        let levels = self.contexts.iter().zip(paths).map(|((_, distribution), path)| distribution.short_share(path));
+        self.mixture.weights(levels.fold(Levels::default(), |levels, short| levels.and(level(short))))
     }
 
     #[inline]
     fn probability(&self, paths: &Paths, outcome: u32) -> f64 {
-        let all = self.0.iter().zip(paths).map(|((_, distribution), path)| distribution.probability(path, outcome));
-        all.sum::<f64>() / self.0.len() as f64
+        let all = self.contexts.iter().zip(paths).zip(self.weights(paths));
+        all.map(|(((_, distribution), path), weight)| weight * distribution.probability(path, outcome)).sum()
     }
 
     /// p of every outcome.
     fn fill(&self, paths: &Paths, scratch: &mut Vec<f64>, probabilities: &mut Vec<f64>) {
-        self.0[0].1.fill(&paths[0], probabilities);
-        for ((_, distribution), path) in self.0.iter().zip(paths).skip(1) {
+        probabilities.clear();
+        probabilities.resize(self.contexts[0].1.outcomes(), 0.0);
+        for (((_, distribution), path), weight) in self.contexts.iter().zip(paths).zip(self.weights(paths)) {
             distribution.fill(path, scratch);
-            probabilities.iter_mut().zip(&*scratch).for_each(|(sum, p)| *sum += p);
+            probabilities.iter_mut().zip(&*scratch).for_each(|(sum, p)| *sum += weight * p);
         }
-        let share = 1.0 / self.0.len() as f64;
-        probabilities.iter_mut().for_each(|p| *p *= share);
     }
 }
 
@@ -233,15 +269,23 @@ const REMEMBERED: usize = 1 << 16;
 /// A parser to be asked.
 pub struct ParserModel {
     pub kept: Kept,
-    transitions: Mean,
-    tags: Mean,
-    words: Mean,
+    transitions: Mixed,
+    tags: Mixed,
+    words: Mixed,
     actions: Actions,
     /// By restaurant of the transitions and kind, where these have one context, and restaurants for all of it.
     moves: Vec<Move>,
     /// By word: the tags that it can have, in `candidates`.
     candidate_starts: Vec<u32>,
-    candidates: Vec<u32>,
+    candidates: Vec<Candidate>,
+}
+
+/// A tag that a word can have.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    pub tag: u32,
+    /// p(w | t), roughly: whatever the context.
+    pub likelihood: f32,
 }
 
 /// A word seen less often may have any tag that its class can have.
@@ -258,10 +302,10 @@ impl ParserModel {
     /// None where the numbers cannot be those of a model.
     pub fn new(kept: Kept) -> Option<ParserModel> {
         let contexts = kept.contexts()?;
-        let [transitions, tags, words] = Part::ALL.map(|part| Mean::new(part, &contexts, &kept.hierarchies));
+        let [transitions, tags, words] = Part::ALL.map(|part| Mixed::new(part, &contexts, &kept));
         let actions = Actions { system: kept.system, labels: kept.lexicon.labels.len() };
         let (mut moves, kinds) = (vec![], actions.kinds());
-        if let [(_, only)] = &transitions.0[..]
+        if let [(_, only)] = &transitions.contexts[..]
             && only.has_all_contexts()
         {
             moves.resize(only.tree().restaurants() * kinds, Move::default());
@@ -291,7 +335,7 @@ impl ParserModel {
         let is_by_tag = |(elements, distribution): &&(Vec<Element>, Distribution)| {
             elements.first().is_some_and(Element::is_next_tag) && distribution.tree().restaurants() > 0
         };
-        if let Some((_, distribution)) = self.words.0.iter().find(is_by_tag) {
+        if let Some((_, distribution)) = self.words.contexts.iter().find(is_by_tag) {
             let tree = distribution.tree();
             for restaurant in tree.children(0) {
                 for dish in tree.dishes(restaurant) {
@@ -305,12 +349,18 @@ impl ParserModel {
             seen[word as usize].iter().for_each(|&(tag, _)| unknown[tag as usize] = true);
         }
         let any = unknown.iter().any(|&is_open| is_open);
+        let mut totals = vec![1u64; lexicon.tags.len()];
+        seen.iter().flatten().for_each(|&(tag, count)| totals[tag as usize] += u64::from(count));
         for tags in &seen {
             self.candidate_starts.push(self.candidates.len() as u32);
             let is_sure = tags.iter().map(|(_, count)| count).sum::<u32>() >= SURE;
-            let has = |tag: u32| tags.iter().any(|(seen, _)| *seen == tag);
-            let all = 0..lexicon.tags.len() as u32;
-            self.candidates.extend(all.filter(|&tag| has(tag) || (!is_sure && (!any || unknown[tag as usize]))));
+            for tag in 0..lexicon.tags.len() as u32 {
+                let seen = tags.iter().find(|(seen, _)| *seen == tag).map(|(_, count)| *count);
+                if seen.is_some() || (!is_sure && (!any || unknown[tag as usize])) {
+                    let likelihood = (f64::from(seen.unwrap_or(0)) + 0.5) / totals[tag as usize] as f64;
+                    self.candidates.push(Candidate { tag, likelihood: likelihood as f32 });
+                }
+            }
         }
         self.candidate_starts.push(self.candidates.len() as u32);
     }
@@ -323,8 +373,18 @@ impl ParserModel {
         all.map(|(_, hierarchy)| hierarchy.parameters.clone()).collect()
     }
 
+    /// An outcome of a distribution, as each of its contexts predicts it; their values stand one behind the other.
+    pub fn example(&self, part: Part, values: &[u32], outcome: u32, recall: &mut Recall<f64>) -> Example {
+        let mixed = match part {
+            Part::Transition => &self.transitions,
+            Part::Tag => &self.tags,
+            Part::Word => &self.words,
+        };
+        mixed.example(values, outcome, recall)
+    }
+
     /// The tags that a word can have.
-    pub fn candidates(&self, word: u32) -> &[u32] {
+    pub fn candidates(&self, word: u32) -> &[Candidate] {
         let at = |word: u32| self.candidate_starts[word as usize] as usize;
         &self.candidates[at(word)..at(word + 1)]
     }
@@ -378,7 +438,7 @@ impl ParserModel {
         let kinds = self.actions.kinds();
         if !self.moves.is_empty() {
             let Scratch { values, met_moves, .. } = scratch;
-            let distribution = &self.transitions.0[0].1;
+            let distribution = &self.transitions.contexts[0].1;
             self.transitions.look(arena, top, Upcoming::default().action, Some(&self.kept.lexicon), values);
             let found = met_moves.ask(0, values, 0, 1, |answer| {
                 answer[0] = distribution.path(values).deepest().expect("there is the root") as u32;
@@ -452,7 +512,7 @@ impl ParserModel {
         if !self.kept.is_lexicalised {
             return 1.0;
         }
-        self.words.1.iter().for_each(|&at| scratch.word_values[at] = tag + 1);
+        self.words.next_tags.iter().for_each(|&at| scratch.word_values[at] = tag + 1);
         self.words.recalled(&scratch.word_values, word, &mut scratch.met_words)
     }
 

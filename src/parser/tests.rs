@@ -7,14 +7,18 @@ use std::sync::Arc;
 use super::action::{Action, System};
 use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::decode::{Decoder, Given, Parse, Predicted};
+use super::evaluate::Settings;
 use super::gold::Gold;
-use super::job::{ContextSettings, Contexts, ModelSettings, Part, Plan, Search};
+use super::hierarchies::Hierarchies;
+use super::job::{ContextSettings, Contexts, ModelSettings, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
+use super::mixture::Mixture;
 use super::model::{Kept, ParserModel};
 use super::sampled::{Derivation, Sampler};
 use super::tokens::Tokeniser;
 use super::trainer::Trainer;
 use super::treebank::{NonProjective, Preparation, TagColumn, Treebank};
+use super::tuning::{Tuned, tune};
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{self as training, Control, Model, Round, Schedule};
 use crate::corpus::text::Encoding;
@@ -107,6 +111,21 @@ pub(crate) fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treeba
     (ParserModel::new(kept).expect("a sound model"), treebank)
 }
 
+/// The same where it is learned, from the same sentences, what the contexts of tags and words weigh.
+fn train_tuned(text: &str, settings: ModelSettings) -> (ParserModel, Treebank) {
+    let (model, treebank) = train(text, settings);
+    let forms = |number: usize| model.kept.lexicon.sentence(&treebank, number).iter().map(|word| word.form).collect();
+    let sentences: Vec<Vec<u32>> = (0..treebank.len()).map(forms).collect();
+    let sentences: Vec<&[u32]> = sentences.iter().map(Vec::as_slice).collect();
+    let settings = Settings { search: Search::Particles, particles: 100, tags: Tags::Predict, threads: 2 };
+    let Tuned { mixtures, means } = tune(&model, &settings, &sentences, |part| part != Part::Transition);
+    assert_eq!(means.iter().map(|(part, _)| *part).collect::<Vec<_>>(), [Part::Tag, Part::Word]);
+    assert!(means.iter().all(|(_, weights)| (weights.iter().sum::<f64>() - 1.0).abs() < 1e-9), "{means:?}");
+    let is_equal = Part::ALL.map(|part| mixtures[part as usize] == Mixture::equal(2));
+    assert_eq!(is_equal, [true, false, false]);
+    (ParserModel::new(Kept { mixtures, ..model.kept }).expect("a sound model"), treebank)
+}
+
 /// Everything that can be done next: the new top, whether a word was generated, and the probability.
 fn steps(
     model: &ParserModel,
@@ -172,7 +191,7 @@ fn mass(model: &ParserModel, arena: &mut Configurations, top: u32, words: u32, l
     sums
 }
 
-/// Every distribution as the mean of two that back off in other orders.
+/// Every distribution as a mixture of two that back off in other orders.
 fn several_contexts() -> ModelSettings {
     let more = |context: &ContextSettings| {
         let list = context.lists().remove(0);
@@ -202,6 +221,81 @@ fn left_corner(max_memory: u32) -> ModelSettings {
     }
 }
 
+fn assert_mass_is_one(model: &ParserModel, longest: u32) {
+    let (short, long) = mass(model, &mut Configurations::default(), NOTHING, 0, longest);
+    assert!((short + long - 1.0).abs() < 1e-9, "{short} + {long}");
+    assert!(short > 0.2 && long > 0.01, "{short} + {long}");
+}
+
+#[test]
+fn probabilities_sum_to_one_whatever_contexts_weigh() {
+    assert_mass_is_one(&train_tuned(&toy(false), several_contexts()).0, 3);
+}
+
+/// Restaurants that grow predict what those of a model do.
+#[test]
+fn growing_hierarchies_weigh_contexts_as_the_model_does() {
+    let (tuned, treebank) = train_tuned(&toy(false), several_contexts());
+    let (lexicon, plan) = (&tuned.kept.lexicon, plan(several_contexts()));
+    let mut hierarchies = Hierarchies::new(&plan, lexicon);
+    hierarchies.set_mixtures(tuned.kept.mixtures.clone());
+    let (mut gold, mut arena, mut rng) =
+        (Gold::default(), Configurations::default(), generator(1, Purpose::Sweep, 0, 0));
+    let mut customers = vec![];
+    for number in 0..treebank.len() {
+        gold.set(lexicon.sentence(&treebank, number).iter().copied(), lexicon);
+        arena.clear();
+        gold.tokens(
+            &mut arena,
+            System::ArcStandard,
+            lexicon,
+            true,
+            || false,
+            |arena, token| {
+                let customer = hierarchies.customer(arena, token);
+                let before = hierarchies.predict(arena, token);
+                let (p, _) = hierarchies.add(&customer, &mut rng);
+                assert!((p - before).abs() < 1e-12, "{p} {before}");
+                customers.push(customer);
+            },
+        );
+    }
+    let mixtures = tuned.kept.mixtures.clone();
+    let kept = Kept { hierarchies: hierarchies.kept(&plan, lexicon), mixtures, ..tuned.kept.clone() };
+    let model = ParserModel::new(kept).expect("a sound model");
+    let mut differs = 0;
+    for number in 0..treebank.len() {
+        gold.set(lexicon.sentence(&treebank, number).iter().copied(), lexicon);
+        arena.clear();
+        gold.tokens(
+            &mut arena,
+            System::ArcStandard,
+            lexicon,
+            true,
+            || false,
+            |arena, token| {
+                if token.part == Part::Word {
+                    let p = model.word(arena, token.top, token.upcoming, token.outcome);
+                    let grown = hierarchies.predict(arena, token);
+                    assert!((p - grown).abs() < 1e-12, "{p} {grown}");
+                    let mut all = vec![];
+                    model.all_words(arena, token.top, token.upcoming, &mut all);
+                    assert!((p - all[token.outcome as usize]).abs() < 1e-12);
+                    differs +=
+                        usize::from((tuned.word(arena, token.top, token.upcoming, token.outcome) - p).abs() > 1e-6);
+                }
+            },
+        );
+    }
+    assert!(differs > 0, "the counts are others");
+    // p of a customer who was taken away is that of the same one before it comes again.
+    for customer in &customers {
+        let (after, _) = hierarchies.remove(customer, &mut rng);
+        let (before, _) = hierarchies.add(customer, &mut rng);
+        assert!((after - before).abs() < 1e-12, "{after} {before}");
+    }
+}
+
 #[test]
 fn probabilities_of_everything_sum_to_one() {
     for (has_several_roots, settings) in [
@@ -216,9 +310,7 @@ fn probabilities_of_everything_sum_to_one() {
         assert_eq!(model.kept.is_single_rooted, !has_several_roots);
         // Left-corner has more to choose from.
         let longest = if model.kept.system == System::LeftCorner { 2 } else { 3 };
-        let (short, long) = mass(&model, &mut Configurations::default(), NOTHING, 0, longest);
-        assert!((short + long - 1.0).abs() < 1e-9, "{short} + {long}");
-        assert!(short > 0.2 && long > 0.01, "{short} + {long}");
+        assert_mass_is_one(&model, longest);
     }
 }
 
@@ -273,6 +365,8 @@ fn enough_particles_find_the_best_derivation() {
         (true, left_corner(0)),
         (false, left_corner(2)),
     ] {
+        let is_mixed = settings == several_contexts();
+        let train = if is_mixed { train_tuned } else { train };
         let (model, _) = train(&toy(has_several_roots), settings);
         let texts = ["dog", "the dog", "dog barks", "the dog barks", "barks dog the", "dog dog dog"];
         let count = if model.kept.system == System::LeftCorner { 4 } else { texts.len() };
@@ -328,7 +422,7 @@ fn counts_are_those_of_the_tokens_of_all_shards() {
 
 #[test]
 fn predictions_of_a_word_add_up_to_at_most_one() {
-    let (model, _) = train(&toy(false), several_contexts());
+    let (model, _) = train_tuned(&toy(false), several_contexts());
     let vocabulary = model.kept.lexicon.words();
     for (search, particles) in [
         (Search::Particles, 1),

@@ -166,6 +166,30 @@ impl Growing {
         p
     }
 
+    /// How much of p in a context does not come from its restaurants at `depth` and below.
+    #[inline]
+    pub fn short_share(&self, chain: &Chain, depth: usize) -> f64 {
+        self.share_of(chain.restaurants[..chain.length].iter().copied().enumerate().skip(depth))
+    }
+
+    /// The same in the context of a dish.
+    pub fn short_share_at(&mut self, leaf: u32, depth: usize) -> f64 {
+        self.path.find_at(&self.tree, leaf, self.depth);
+        self.share_of((depth..=self.depth).map(|depth| (depth, self.path.restaurant(depth))))
+    }
+
+    /// How much of p restaurants, each with its depth, leave to their parents.
+    fn share_of(&self, restaurants: impl Iterator<Item = (usize, u32)>) -> f64 {
+        let Parameters { discounts, strengths } = &self.house.parameters;
+        let all = restaurants.map(|(depth, number)| (depth, self.tree.restaurants[number as usize]));
+        let with_customers = all.take_while(|(_, restaurant)| restaurant.customers > 0);
+        let share = |(depth, restaurant): (usize, Restaurant)| {
+            let (customers, tables) = (f64::from(restaurant.customers), f64::from(restaurant.tables));
+            (strengths[depth] + discounts[depth] * tables) / (customers + strengths[depth])
+        };
+        with_customers.map(share).product()
+    }
+
     fn touch(touched: &mut Vec<(u32, [u32; 2])>, is_touched: &mut [bool], number: u32, dish: &Dish) {
         if !std::mem::replace(&mut is_touched[number as usize], true) {
             touched.push((number, [dish.customers, dish.tables]));

@@ -92,6 +92,7 @@ impl<'m> Gibbs<'m> {
     pub fn model(plan: &Plan, model: &'m ParserModel, particles: u32, tell: &'m dyn Fn()) -> Drawing<Gibbs<'m>> {
         let mut hierarchies = Hierarchies::new(plan, &model.kept.lexicon);
         hierarchies.set_parameters(model.parameters_of(|part| hierarchies.has(part)));
+        hierarchies.set_mixtures(model.kept.mixtures.clone());
         let gibbs = Gibbs { model, particles, shards: BTreeMap::new(), tell, work: Work::default() };
         Drawing::new(plan, gibbs, hierarchies)
     }

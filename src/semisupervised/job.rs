@@ -73,6 +73,9 @@ pub struct RawSettings {
     pub test: Vec<String>,
     /// Where there are no files to test on: every so many-th document of those to train on; 0: none.
     pub hold_out: u64,
+    /// Every so many-th document of those to train on is left out, to learn from it what contexts weigh; 0: none, and they weigh
+    /// the same.
+    pub tune: u64,
     pub format: Format,
     pub encoding: Encoding,
     pub cut: Cut,
@@ -97,6 +100,7 @@ impl Default for RawSettings {
             train: vec![],
             test: vec![],
             hold_out: 0,
+            tune: 0,
             format: Format::Docs,
             encoding: Encoding::default(),
             cut: Cut::default(),
@@ -176,6 +180,7 @@ impl SemisupervisedJob {
             "raw.test names files, and raw.hold_out takes test documents from those to train on: set one of them",
         )?;
         require(raw.hold_out != 1, "raw.hold_out = 1 would leave nothing to train on")?;
+        require(raw.tune != 1, "raw.tune = 1 would leave nothing to train on")?;
         require((1..=u16::MAX as usize - 1).contains(&raw.max_words), "raw.max_words has to be between 1 and 65534")?;
         require(raw.passes > 0, "raw.passes is 0; it has to be at least 1")?;
         require(raw.rounds > 0, "raw.rounds is 0; it has to be at least 1")?;
@@ -197,11 +202,17 @@ impl SemisupervisedJob {
         let mut files = expand_all(document, &raw.train)?;
         let training_files = files.len();
         files.extend(expand_all(document, &raw.test)?);
-        Ok(Plan {
+        let plan = Plan {
             parser: self.parser_job().plan(document)?,
             raw: RawPlan { files, training_files, settings: raw.clone() },
             ngram: self.ngram.clone(),
-        })
+        };
+        require(
+            raw.tune == 0 || Part::ALL.into_iter().any(|part| plan.tunes(part)),
+            "raw.tune leaves text out to learn what contexts weigh, but no distribution that learns has several: leave raw.tune \
+             out, or see model.word_context",
+        )?;
+        Ok(plan)
     }
 }
 
@@ -213,6 +224,11 @@ impl Plan {
     /// Whether a distribution learns from raw text.
     pub fn learns(&self, part: Part) -> bool {
         part == Part::Word || self.raw.settings.learn == Learn::All
+    }
+
+    /// Whether it is learned what the contexts of a distribution weigh.
+    pub fn tunes(&self, part: Part) -> bool {
+        self.raw.settings.tune > 0 && self.learns(part) && self.parser.contexts.count(part) > 1
     }
 
     /// Parsing, as a training: a sweep is a part of the pass.
@@ -303,6 +319,9 @@ impl Plan {
         text += &format!("raw text: {cut}; words are known that occur {} times\n", raw.min_count);
         if raw.hold_out > 0 {
             text += &format!("one document in {} is held out to test on\n", raw.hold_out);
+        }
+        if raw.tune > 0 {
+            text += &format!("from one document in {} it is learned what contexts weigh\n", raw.tune);
         }
         for (number, path) in self.raw.files.iter().enumerate() {
             let what = if number < self.raw.training_files { "raw" } else { "raw, to test on" };

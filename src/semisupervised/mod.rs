@@ -6,6 +6,7 @@
 //! raw text  -> trees, by that parser         every worker parses its shards
 //! both      -> the distribution of words     Gibbs sweeps over the seating of all words in their trees, synchronised;
 //!                                            tags and transitions stay as the treebank has taught them, or learn too
+//! other text -> what contexts weigh          where a distribution has several, and that is asked for
 //! again     -> trees, by the parser of the pass before, and so on
 //! then      -> tags and trees of raw text    where that is asked for: drawn with what learns, by particle Gibbs
 //! ```
@@ -31,7 +32,8 @@
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
 //! - `reader`, `paragraphs`: sentences of raw text, dealt to shards; paragraphs that go over several lines
 //! - `text`, `shelf`: raw text, as sentences of numbers; sentences on disk
-//! - `share`, `parses`: the parser of a pass, brought to all workers; the pass, and its trees
+//! - `share`, `parses`, `pool`: the parser of a pass, brought to all workers; the pass, and its trees; sentences for whichever
+//!   worker of a process is free
 //! - `learning`, `shuffle`: what is learned from them, context by context; tokens on their way to their shards
 //! - `gibbs`: tags and trees that are drawn
 //! - `parsers`, `testing`: those of the stages that have ended; how good they are
@@ -45,6 +47,7 @@ pub mod ngram;
 pub mod paragraphs;
 mod parsers;
 pub mod parses;
+mod pool;
 pub mod reader;
 pub mod report;
 pub mod run;

@@ -9,7 +9,6 @@ use timely::worker::Worker;
 
 use super::hpylm::{Hpylm, Plan};
 use super::run::Stages;
-use super::shelf::Shelf;
 use super::shuffle::Shuffle;
 use super::text::{Sentences, Text};
 use crate::cluster::operators::all_gather::AllGather;
@@ -74,7 +73,11 @@ impl Stages<'_> {
                 let words = text.lexicon.sentence(self.treebank, number);
                 words.iter().map(|word| word.form).collect()
             });
-            for words in observed.chain(text.training.get(&shard).into_iter().flat_map(Shelf::iter)) {
+            // What the parser learns weights from is text to learn from here.
+            let tuning = text.tuning.get(&shard).into_iter().flat_map(Sentences::iter).map(<[u32]>::to_vec);
+            for words in
+                observed.chain(text.training.get(&shard).into_iter().flat_map(|shelf| shelf.iter())).chain(tuning)
+            {
                 ngrams.each(&words, |context, outcome| shuffle.push(context, outcome));
             }
         }

@@ -34,15 +34,15 @@ impl Parsers {
         Ok(())
     }
 
-    /// Makes a parser of what was learned, and of the last one where it did not learn.
-    pub fn push_learned(
-        &mut self,
+    /// A parser of what was learned, and of the last one where it did not learn.
+    pub fn learned(
+        &self,
         plan: &Plan,
         lexicon: &Lexicon,
         learned: Vec<Arc<KeptHierarchy>>,
         learns: impl Fn(Part) -> bool,
-    ) -> Result<()> {
-        let Some(last) = &self.last else { return Ok(()) };
+    ) -> Kept {
+        let last = self.last.as_ref().expect("that of the treebank");
         let mut learned = learned.into_iter();
         let contexts = plan.contexts.all.iter().zip(&last.hierarchies);
         let choose = |((part, _), old): (&(Part, _), &Arc<KeptHierarchy>)| match learns(*part) {
@@ -50,8 +50,7 @@ impl Parsers {
             false => old.clone(),
         };
         let all = contexts.map(choose).collect();
-        let is_single_rooted = last.is_single_rooted;
-        self.push(Kept::new(plan, lexicon.clone(), is_single_rooted, all))
+        Kept::new(plan, lexicon.clone(), last.is_single_rooted, all)
     }
 
     /// Each of them, the first stage's first; beside the last one, one is in memory at a time.

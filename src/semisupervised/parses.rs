@@ -1,9 +1,11 @@
 //! A pass of parsing over raw text, as a training: a sweep parses a part of every shard, and nothing has to be brought
-//! together.
+//! together. The workers of a process help each other ([`super::pool`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::pool::Pool;
 use super::shelf::Shelf;
 use crate::cluster::sweep::{Model, Post};
 use crate::job::session::thread_seconds;
@@ -17,40 +19,83 @@ use crate::parser::treebank::Word;
 pub type Trees = Vec<[u16; 3]>;
 
 pub struct Parsing<'a> {
-    pub model: &'a ParserModel,
-    /// Of the words of the text, which the model may not know all.
-    pub lexicon: &'a Lexicon,
-    pub particles: u32,
-    pub rounds: u64,
+    parser: Parser<'a>,
+    rounds: u64,
     /// Of the own shards.
-    pub text: &'a BTreeMap<u32, Shelf>,
+    text: &'a BTreeMap<u32, Arc<Shelf>>,
     pub trees: BTreeMap<u32, Trees>,
-    /// Hears what share of the own text has trees.
-    pub tell: &'a dyn Fn(f64),
-    /// Of this worker: sentences parsed in this run, and seconds on a processor.
-    pub parsed: u64,
-    pub seconds: f64,
+    /// Where the workers of a process help each other.
+    pool: &'a Pool,
 }
 
-/// So many sentences are parsed before progress is told.
-const TOLD: u64 = 256;
+impl<'a> Parsing<'a> {
+    pub fn new(parser: Parser<'a>, rounds: u64, text: &'a BTreeMap<u32, Arc<Shelf>>, pool: &'a Pool) -> Parsing<'a> {
+        Parsing { parser, rounds, text, trees: BTreeMap::new(), pool }
+    }
 
-impl Parsing<'_> {
-    fn tell_share(&self) {
-        let done: usize = self.trees.values().map(Vec::len).sum();
-        let all: u64 = self.text.values().map(Shelf::words).sum();
-        (self.tell)(done as f64 / all.max(1) as f64);
+    /// Sentences that this worker has parsed in this run, and its seconds on a processor.
+    pub fn parsed(&self) -> (u64, f64) {
+        (self.parser.sentences, self.parser.seconds)
     }
 
     /// Words of a shard.
     fn words(&self, number: u32) -> usize {
-        self.text.get(&number).map_or(0, Shelf::words) as usize
+        self.text.get(&number).map_or(0, |shelf| shelf.words()) as usize
     }
 
     /// The sentences that a sweep parses.
     fn part(&self, number: u32, sweep: u64) -> Range<usize> {
-        let all = self.text.get(&number).map_or(0, Shelf::len) as u64;
+        let all = self.text.get(&number).map_or(0, |shelf| shelf.len()) as u64;
         (all * sweep / self.rounds) as usize..(all * (sweep + 1) / self.rounds) as usize
+    }
+}
+
+/// Parses sentences, own ones and those of others.
+pub struct Parser<'a> {
+    decoder: Decoder<'a>,
+    /// Of the words of the text; whether the model knows all of them.
+    lexicon: &'a Lexicon,
+    knows_all: bool,
+    given: Vec<Given>,
+    /// Hears how many words have got trees, at last.
+    tell: &'a dyn Fn(u64),
+    sentences: u64,
+    seconds: f64,
+}
+
+impl<'a> Parser<'a> {
+    pub fn new(model: &'a ParserModel, lexicon: &'a Lexicon, particles: u32, tell: &'a dyn Fn(u64)) -> Parser<'a> {
+        Parser {
+            decoder: Decoder::new(model, Search::Particles, particles),
+            lexicon,
+            knows_all: model.kept.lexicon.words() == lexicon.words(),
+            given: vec![],
+            tell,
+            sentences: 0,
+            seconds: 0.0,
+        }
+    }
+
+    /// The trees of some sentences of a shard.
+    fn trees(&mut self, shelf: &Shelf, sentences: Range<usize>) -> Trees {
+        let began = thread_seconds();
+        let mut trees = vec![];
+        for forms in shelf.part(sentences) {
+            let Parser { lexicon, knows_all, .. } = *self;
+            let known = |(place, &form): (usize, &u32)| Given {
+                form: if knows_all { form } else { lexicon.taken_for(form, place == 0) },
+                tag: None,
+            };
+            self.given.clear();
+            self.given.extend(forms.iter().enumerate().map(known));
+            let parse = self.decoder.parse(&self.given);
+            let places = parse.tags.iter().zip(&parse.labels).zip(&parse.heads);
+            trees.extend(places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]));
+            self.sentences += 1;
+        }
+        self.seconds += thread_seconds() - began;
+        (self.tell)(trees.len() as u64);
+        trees
     }
 }
 
@@ -100,33 +145,18 @@ impl Model for Parsing<'_> {
     fn count_shard(&mut self, _: u32) {}
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
-        let Some(sentences) = self.text.get(&number) else { return };
-        let began = thread_seconds();
-        let knows_all = self.model.kept.lexicon.words() == self.lexicon.words();
-        let known = |(place, &form): (usize, &u32)| Given {
-            form: if knows_all { form } else { self.lexicon.taken_for(form, place == 0) },
-            tag: None,
-        };
-        let parts: Vec<Range<usize>> = sweeps.map(|sweep| self.part(number, sweep)).collect();
-        let mut decoder = Decoder::new(self.model, Search::Particles, self.particles);
-        let mut given = vec![];
-        for forms in parts.into_iter().flat_map(|part| sentences.part(part)) {
-            given.clear();
-            given.extend(forms.iter().enumerate().map(known));
-            let parse = decoder.parse(&given);
-            self.parsed += 1;
-            let places = parse.tags.iter().zip(&parse.labels).zip(&parse.heads);
-            let tree = places.map(|((&tag, label), &head)| [tag as u16, label.0, head as u16]);
-            self.trees.entry(number).or_default().extend(tree);
-            if self.parsed.is_multiple_of(TOLD) {
-                self.tell_share();
-            }
+        let Some(shelf) = self.text.get(&number) else { return };
+        for sweep in sweeps {
+            let part = self.part(number, sweep);
+            let found = self.pool.trees(shelf, part, |shelf, sentences| self.parser.trees(shelf, sentences));
+            self.trees.entry(number).or_default().extend(found);
         }
-        self.seconds += thread_seconds() - began;
-        self.tell_share();
     }
 
-    fn synchronise(&mut self, _: &mut Post<'_>) {}
+    /// Nothing has to be brought together; meanwhile, others may have sentences left.
+    fn synchronise(&mut self, _: &mut Post<'_>) {
+        self.pool.help(|shelf, sentences| self.parser.trees(shelf, sentences));
+    }
 
     fn statistics(&mut self, _: u32, _: u64) -> Vec<f64> {
         vec![]

@@ -1,13 +1,12 @@
 //! Reads sentences of raw text, and knows which shard each is of.
 //!
-//! Runs of `RUN` paragraphs (or lines) are dealt to the shards in turn, those of training documents and those of test
-//! documents each by themselves.
+//! Runs of `RUN` paragraphs (or lines) are dealt to the shards in turn, those of documents of each [`Use`] by themselves.
 
 use std::cell::Cell;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::job::{Cut, RawPlan};
+use super::job::{Cut, RawPlan, RawSettings};
 use super::paragraphs::Paragraph;
 use crate::corpus::diagnostic::Problem;
 use crate::corpus::documents::stream::{Piece, read_pieces};
@@ -16,35 +15,55 @@ use crate::corpus::running::RunningText;
 /// Paragraphs that stay together.
 const RUN: u64 = 32;
 
+/// What a document of raw text is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Train,
+    /// What contexts weigh is learned from it, and nothing else.
+    Tune,
+    Test,
+}
+
 pub struct Reader<'a> {
     pub raw: &'a RawPlan,
     pub shards: u32,
 }
 
 impl Reader<'_> {
-    /// Shows each sentence that is wanted by its shard and by whether it is to test on: these two, its words, and whether it
-    /// was cut; and problems, with their files and whether they are in what is to test on. Returns what each file as a whole
-    /// is, so that it can be told from another one, and how many documents there are.
+    /// What a document is for, by its number in all files, from 1 on.
+    fn use_of(&self, document: u64, is_test_file: bool) -> Use {
+        let RawSettings { hold_out, tune, .. } = self.raw.settings;
+        let is_nth = |every: u64, from: u64| every > 0 && document % every == from;
+        match is_test_file || is_nth(hold_out, 0) {
+            true => Use::Test,
+            false if is_nth(tune, tune / 2) => Use::Tune,
+            false => Use::Train,
+        }
+    }
+
+    /// Shows each sentence that is wanted by its shard and by what it is for: these two, its words, and whether it was cut;
+    /// and problems, with their files and what these are for. Returns what each file as a whole is, so that it can be told from
+    /// another one, and how many documents there are.
     pub fn each_sentence(
         &self,
-        is_wanted: impl Fn(u32, bool) -> bool,
-        mut visit: impl FnMut(u32, bool, &[&str], bool),
-        report: &mut dyn FnMut(u32, bool, Problem),
+        is_wanted: impl Fn(u32, Use) -> bool,
+        mut visit: impl FnMut(u32, Use, &[&str], bool),
+        report: &mut dyn FnMut(u32, Use, Problem),
     ) -> Result<(Vec<u64>, u64), String> {
         let settings = &self.raw.settings;
         let running = RunningText::new(settings.max_words);
-        let (mut lines, mut document, mut digests) = ([0u64; 2], 0, vec![]);
+        let (mut lines, mut document, mut digests) = ([0u64; 3], 0, vec![]);
         for (file, path) in (0..).zip(&self.raw.files) {
             let is_test_file = file as usize >= self.raw.training_files;
-            let is_test = Cell::new(is_test_file);
+            let used = Cell::new(if is_test_file { Use::Test } else { Use::Train });
             let (mut paragraph, mut digest, mut left_out) = (Paragraph::default(), Xxh3::new(), 0u64);
             let mut cut = |text: &str| {
-                let is_test = is_test.get();
-                let number = &mut lines[usize::from(is_test)];
+                let used = used.get();
+                let number = &mut lines[used as usize];
                 let shard = (*number / RUN % u64::from(self.shards)) as u32;
                 *number += 1;
-                if is_wanted(shard, is_test) {
-                    self.cut(&running, text, |words, is_cut| visit(shard, is_test, words, is_cut));
+                if is_wanted(shard, used) {
+                    self.cut(&running, text, |words, is_cut| visit(shard, used, words, is_cut));
                 }
             };
             let mut take = |piece: Piece<'_>| match piece {
@@ -52,7 +71,7 @@ impl Reader<'_> {
                     digest.update(b"\xff"); // no text has this byte
                     paragraph.end(&mut cut);
                     document += 1;
-                    is_test.set(is_test_file || (settings.hold_out > 0 && document % settings.hold_out == 0));
+                    used.set(self.use_of(document, is_test_file));
                 }
                 Piece::Line(line) => {
                     digest.update(line.as_bytes());
@@ -65,7 +84,7 @@ impl Reader<'_> {
             };
             let mut tell = |problem: Problem| {
                 left_out += 1;
-                report(file, is_test.get(), problem);
+                report(file, used.get(), problem);
             };
             read_pieces(path, settings.encoding, settings.format, &mut take, &mut tell)
                 .map_err(|e| format!("{}: {e}", path.display()))?;

@@ -75,10 +75,13 @@ pub struct Figures {
     crossing: &'static str,
     non_projective: u64,
     no_tree: u64,
-    sizes: [Size; 2],
+    /// By [`super::reader::Use`].
+    sizes: [Size; 3],
     known_words: usize,
     raw_words: u32,
     stages: Vec<Stage>,
+    /// What the contexts of the last parser weigh on average, where that was learned.
+    pub weights: Vec<(Part, Vec<f64>)>,
     /// The n-gram model after each sweep.
     pub ngram: Vec<Evaluated>,
     /// Of parsing in this run, which may be the rest of one: sentences, seconds by the clock, and of all workers on processors.
@@ -121,17 +124,24 @@ impl Figures {
 
     /// What is trained on.
     pub fn in_words(&self) -> String {
-        let [training, test] = &self.sizes;
+        let [training, tuning, test] = &self.sizes;
         let [trees, words] = [self.trees, self.tree_words].map(thousands);
         let [sentences, raw_words] = [training.sentences, training.words].map(thousands);
         let [test_sentences, test_words] = [test.sentences, test.words].map(thousands);
-        let cut = thousands(training.cut + test.cut);
-        let left_out = thousands(training.left_out + test.left_out);
+        let [cut, left_out]: [fn(&Size) -> u64; 2] = [|size| size.cut, |size| size.left_out];
+        let [cut, left_out] = [cut, left_out].map(|count| thousands(self.sizes.iter().map(count).sum()));
+        let tuned = match tuning.sentences {
+            0 => String::new(),
+            sentences => {
+                let [sentences, words] = [sentences, tuning.words].map(thousands);
+                format!("to learn from what contexts weigh, {sentences} with {words}; ")
+            }
+        };
         let [known, new] = [self.known_words as u64, u64::from(self.raw_words)].map(thousands);
         let (crossing, [non_projective, no_tree]) = (self.crossing, [self.non_projective, self.no_tree].map(thousands));
         format!(
             "to train on, {trees} trees of {words} words ({non_projective} with crossing arcs {crossing}, {no_tree} that are no \
-             trees left out) and {sentences} sentences of raw text with {raw_words} words; to test \
+             trees left out) and {sentences} sentences of raw text with {raw_words} words; {tuned}to test \
              on, {test_sentences} sentences of raw text with {test_words} words ({cut} sentences were too long and cut, {left_out} \
              lines left out); {known} known words, {new} of them from raw text alone"
         )
@@ -259,7 +269,7 @@ pub fn files(title: &str, plan: &Plan, figures: &Figures) -> Vec<(&'static str, 
 }
 
 fn summary(plan: &Plan, figures: &Figures) -> String {
-    let [training, test] = &figures.sizes;
+    let [training, tuning, test] = &figures.sizes;
     let mut summary = json!({
         "perplexity": figures.perplexity(),
         "perplexity_by_word": figures.perplexity_by_word(),
@@ -272,6 +282,7 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
         "training_non_projective": figures.non_projective, "training_no_tree": figures.no_tree,
         "raw_sentences": training.sentences, "raw_words": training.words, "raw_cut": training.cut,
         "raw_left_out": training.left_out,
+        "tuning_sentences": tuning.sentences, "tuning_words": tuning.words, "tuning_left_out": tuning.left_out,
         "test_sentences": test.sentences, "test_words": test.words, "test_left_out": test.left_out,
         "known_words": figures.known_words, "known_from_raw_text": figures.raw_words, "contexts": figures.contexts,
         "sentences_per_second": figures.sentences_per_second(), "particles": plan.raw.settings.particles,
@@ -292,6 +303,8 @@ fn summary(plan: &Plan, figures: &Figures) -> String {
     });
     let by_stage = figures.stage_memory.iter().map(|(stage, most)| json!({"stage": stage, "mib": most.round()}));
     summary["peak_memory_mib_by_stage"] = by_stage.collect();
+    let weights = figures.weights.iter().map(|(part, weights)| (part.name().to_string(), json!(weights)));
+    summary["context_weights"] = Value::Object(weights.collect());
     summary["stages"] = figures.stages.iter().map(stage_json).collect();
     format!("{summary:#}\n")
 }
@@ -380,9 +393,25 @@ fn page(title: &str, plan: &Plan, figures: &Figures) -> String {
             &score_table(figures, plan.parser.model.labelled).to_html(),
         );
     }
+    if !figures.weights.is_empty() {
+        page.section("weights", "What contexts weigh", &weights(plan, figures));
+    }
     page.section("settings", "Settings", &settings(plan, figures));
     page.section("speed", "Speed and memory", &(speed(plan, figures) + &memory(figures)));
     page.to_html()
+}
+
+fn weights(plan: &Plan, figures: &Figures) -> String {
+    let mut table = Table::new([("of", Align::Text), ("context", Align::Text), ("mean weight", Align::Number)]);
+    let names = plan.parser.contexts.names();
+    for (part, weights) in &figures.weights {
+        for (elements, weight) in names[*part as usize].iter().zip(weights) {
+            table.push(vec![format!("{}s", part.name()), elements.join(" "), format!("{weight:.3}")]);
+        }
+    }
+    let footing = "Weights were learned from the text that was set aside for this; they depend on how much of each context has \
+                   been seen, and these are their means.";
+    table.to_html() + &paragraph(footing)
 }
 
 fn perplexities(plan: &Plan, figures: &Figures) -> String {

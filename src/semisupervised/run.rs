@@ -11,7 +11,7 @@ use super::gibbs::Gibbs;
 use super::job::Plan;
 use super::ngram::Compared;
 use super::parsers::Parsers;
-use super::parses::{Parsing, Trees, with_trees};
+use super::parses::{Parser, Parsing, Trees, with_trees};
 use super::report::{self, Figures};
 use super::share::Desk;
 use super::testing::Test;
@@ -29,10 +29,13 @@ use crate::job::session::{Session, most_memory_mib};
 use crate::job::training::{Training, Watcher};
 use crate::lm::report::Evaluated;
 use crate::parser::distribution::KeptHierarchy;
+use crate::parser::evaluate::Settings;
+use crate::parser::job::{Search, Tags};
 use crate::parser::lexicon::Lexicon;
 use crate::parser::model::{KIND, Kept, ParserModel};
 use crate::parser::run::{diagnostics, read_trees, sets, supervise};
 use crate::parser::treebank::Treebank;
+use crate::parser::tuning::{Tuned, tune};
 use crate::progress::Unit;
 
 /// What worker 0 brings back.
@@ -238,21 +241,47 @@ impl Stages<'_> {
         if end == End::Done {
             let learned;
             (end, learned) = self.learn(worker, pass, text, &trees)?;
-            self.keep(learned, text, parsers)?;
+            self.keep(worker, learned, text, parsers)?;
         }
         let raw = &self.plan.raw.settings;
         if end == End::Done && pass == raw.passes && raw.gibbs_sweeps > 0 {
             let learned;
             (end, learned) = self.draw(worker, text, &trees, parsers.last())?;
-            self.keep(learned, text, parsers)?;
+            self.keep(worker, learned, text, parsers)?;
         }
         Ok(end)
     }
 
     /// Adds the parser of a stage, where this worker has what was learned.
-    fn keep(&self, learned: Option<Vec<Arc<KeptHierarchy>>>, text: &Text, parsers: &mut Parsers) -> Result<()> {
+    fn keep(
+        &mut self,
+        worker: &Worker,
+        learned: Option<Vec<Arc<KeptHierarchy>>>,
+        text: &Text,
+        parsers: &mut Parsers,
+    ) -> Result<()> {
         let Some(learned) = learned else { return Ok(()) };
-        parsers.push_learned(&self.plan.parser, &text.lexicon, learned, |part| self.plan.learns(part))
+        let mut kept = parsers.learned(&self.plan.parser, &text.lexicon, learned, |part| self.plan.learns(part));
+        if !text.tuning.is_empty() {
+            kept = self.tune(kept, text);
+            self.end_stage(worker, "weights of contexts");
+        }
+        parsers.push(kept)
+    }
+
+    /// Learns what the contexts of a parser weigh.
+    fn tune(&mut self, kept: Kept, text: &Text) -> Kept {
+        let settings = Settings {
+            search: Search::Particles,
+            particles: self.plan.raw.settings.particles,
+            tags: Tags::Predict,
+            threads: self.desk.threads(),
+        };
+        let sentences: Vec<&[u32]> = text.tuning.values().flat_map(Sentences::iter).collect();
+        let model = ParserModel::new(kept).expect("what was learned holds together");
+        let Tuned { mixtures, means } = tune(&model, &settings, &sentences, |part| self.plan.tunes(part));
+        self.figures.weights = means;
+        Kept { mixtures, ..model.kept }
     }
 
     fn parse(
@@ -267,29 +296,24 @@ impl Stages<'_> {
         let stage = self.stage(&name, &title, raw.rounds, self.plan.work_of_parsing());
         let control = self.control.of_stage(&stage.name);
         // Rounds are long: the first worker tells how far it has come on its way.
-        let tell = |share: f64| {
+        let all: u64 = text.training.values().map(|shelf| shelf.words()).sum();
+        let own = Cell::new(0);
+        let tell = |words: u64| {
+            own.set(own.get() + words);
             if is_first {
-                watcher.at(stage.done(share));
+                watcher.at(stage.done((own.get() as f64 / all.max(1) as f64).min(1.0)));
             }
         };
-        let parsing = Parsing {
-            model,
-            lexicon: &text.lexicon,
-            particles: raw.particles,
-            rounds: raw.rounds,
-            text: &text.training,
-            trees: BTreeMap::new(),
-            tell: &tell,
-            parsed: 0,
-            seconds: 0.0,
-        };
+        let parser = Parser::new(model, &text.lexicon, raw.particles, &tell);
+        let parsing = Parsing::new(parser, raw.rounds, &text.training, self.desk.pool());
         let mut seconds = 0.0;
         let (parsing, end) = train(worker, parsing, &self.plan.parsing(), &control, |_, round| {
             stage.tell(watcher, round);
             seconds += round.sweep_seconds;
+            own.set((round.sweep as f64 / raw.rounds as f64 * all as f64) as u64);
         })?;
         self.before += self.plan.work_of_parsing();
-        let all = self.parsed.exchange(worker, vec![(worker.index() as u64, (parsing.parsed, parsing.seconds))]);
+        let all = self.parsed.exchange(worker, vec![(worker.index() as u64, parsing.parsed())]);
         let (parsed, processor) = all.iter().fold((0, 0.0), |sum, (_, (n, seconds))| (sum.0 + n, sum.1 + seconds));
         self.figures.add_parsing(parsed, seconds, processor);
         self.end_stage(worker, &title);

@@ -1,11 +1,13 @@
-//! The first worker's parser, for all workers: one copy for the threads of a process.
+//! What the threads of a process have in common: the first worker's parser, of which there is one copy for them, and the
+//! sentences that they parse with it ([`super::pool`]).
 //!
-//! It travels to the first worker of every other process, which leaves it where the others of its process find it.
+//! The parser travels to the first worker of every other process, which leaves it where the others of its process find it.
 
 use std::sync::{Arc, Mutex};
 
 use timely::worker::Worker;
 
+use super::pool::Pool;
 use crate::cluster::checkpoint::{decode, encode};
 use crate::cluster::operators::route::Route;
 use crate::error::{Error, Result};
@@ -21,11 +23,21 @@ pub struct Desk {
     threads: usize,
     /// With how many have not taken it yet.
     parser: Mutex<Option<(Arc<ParserModel>, usize)>>,
+    pool: Pool,
 }
 
 impl Desk {
     pub fn new(threads: usize) -> Desk {
-        Desk { threads, parser: Mutex::default() }
+        Desk { threads, parser: Mutex::default(), pool: Pool::new(threads) }
+    }
+
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Workers of a process.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// The parser of the first worker, who alone has `kept`. Every worker must call this.

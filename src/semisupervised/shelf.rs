@@ -65,7 +65,7 @@ impl Meanings {
 }
 
 /// Sentences between two places that are noted.
-const BLOCK: usize = 1024;
+const BLOCK: usize = 128;
 
 /// Bytes that are written and read at once. The sentences of a shard fill pages, which lie between those of other shards.
 const PAGE: usize = 1 << 15;
@@ -131,11 +131,11 @@ impl OpenShelves {
     }
 
     /// The shelves, which have been flushed, ready to be read.
-    pub fn close(self, meanings: &Arc<Meanings>) -> BTreeMap<u32, Shelf> {
+    pub fn close(self, meanings: &Arc<Meanings>) -> BTreeMap<u32, Arc<Shelf>> {
         let Some(file) = self.file.map(Arc::new) else { return BTreeMap::new() };
         let close =
             |shelf: OpenShelf| Shelf { file: file.clone(), contents: shelf.contents, meanings: meanings.clone() };
-        self.shelves.into_iter().map(|(shard, shelf)| (shard, close(shelf))).collect()
+        self.shelves.into_iter().map(|(shard, shelf)| (shard, Arc::new(close(shelf)))).collect()
     }
 }
 
@@ -238,10 +238,19 @@ impl PageReader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// A shelf with these sentences, of words below 40,000, whose words mean what they are.
+    pub fn shelf(sentences: impl Iterator<Item = Vec<u32>>) -> Arc<Shelf> {
+        let mut shelves = OpenShelves::default();
+        sentences.for_each(|words| shelves.push(0, &words).unwrap());
+        shelves.flush().unwrap();
+        let meanings = Meanings((0..40_000).map(|word| [word; 2]).collect());
+        shelves.close(&Arc::new(meanings)).remove(&0).expect("a sentence")
+    }
 
     proptest! {
         /// Whatever part is asked for, it is what was put there.

@@ -1,20 +1,21 @@
 //! Raw text, as a dataflow: files are counted together, all agree on the words, and every worker keeps the sentences of its
 //! own shards as numbers, on disk ([`super::shelf`]).
 //!
-//! Every worker reads all files, once ([`super::reader`]), and cuts the lines of its own shards into words; those to test on are
-//! cut, and kept in memory, by all. All must have read the same, or none goes on. A line that is no text is told with its
+//! Every worker reads all files, once ([`super::reader`]), and cuts the lines of its own shards into words; those to tune and
+//! to test on are cut, and kept in memory, by all. All must have read the same, or none goes on. A line that is no text is told with its
 //! place and left out; sentences that are too long are cut, and counted.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use timely::worker::Worker;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::job::Plan;
-use super::reader::Reader;
+use super::reader::{Reader, Use};
 use super::shelf::{OpenShelves, Shelf, Words};
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::tally::Tally;
@@ -91,8 +92,8 @@ impl Size {
 /// What a worker has found in all files.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Found {
-    /// Of its own shards: to train and to test on.
-    sizes: [Size; 2],
+    /// Of its own shards, by [`Use`].
+    sizes: [Size; 3],
     /// By file: what the whole of it is.
     digests: Vec<u64>,
     /// Of all files.
@@ -101,15 +102,19 @@ struct Found {
     problems: Vec<(u32, Problem)>,
 }
 
+/// The sentences to train on, by shard.
+type Shelves = BTreeMap<u32, Arc<Shelf>>;
+
 /// The text of a worker.
 pub struct Text {
     pub lexicon: Lexicon,
     /// By shard: own ones.
-    pub training: BTreeMap<u32, Shelf>,
+    pub training: Shelves,
     /// By shard: all of them, on every worker.
+    pub tuning: BTreeMap<u32, Sentences>,
     pub test: BTreeMap<u32, Sentences>,
-    /// Of all workers.
-    pub sizes: [Size; 2],
+    /// Of all workers, by [`Use`].
+    pub sizes: [Size; 3],
     pub problems: Vec<Diagnostic>,
     /// What all files have.
     pub digest: u64,
@@ -138,7 +143,7 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
     let mut all: Vec<Found> = all.into_iter().map(|(_, found)| found).collect::<Result<_, _>>()?;
     let path = |file: u32| plan.raw.files[file as usize].as_path();
     agree(&all, path)?;
-    let mut sizes = [Size::default(); 2];
+    let mut sizes = [Size::default(); 3];
     all.iter().for_each(|found| sizes.iter_mut().zip(&found.sizes).for_each(|(sum, size)| sum.add(size)));
     let Found { digests, documents, problems, .. } = all.swap_remove(0);
     let problems: Vec<_> = problems.into_iter().map(|(file, problem)| diagnostic(path(file), problem)).collect();
@@ -155,9 +160,9 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
         let reason = problems.first().map_or(String::new(), |problem| format!("\n{problem}"));
         return Err(format!("there is no raw text to train on{reason}"));
     }
-    let (training, test) = cut.close(&lexicon);
+    let (training, [tuning, test]) = cut.close(&lexicon);
     let digest = xxh3_64(&digests.iter().flat_map(|digest| digest.to_le_bytes()).collect::<Vec<u8>>());
-    Ok(Text { lexicon, training, test, sizes, problems, digest, documents })
+    Ok(Text { lexicon, training, tuning, test, sizes, problems, digest, documents })
 }
 
 fn diagnostic(path: &Path, problem: Problem) -> Diagnostic {
@@ -194,42 +199,44 @@ struct Cutting {
     is_first: bool,
     words: Words,
     training: OpenShelves,
-    /// Sentences as the own words are numbered.
-    test: BTreeMap<u32, Sentences>,
+    /// To tune and to test on: sentences as the own words are numbered.
+    kept: [BTreeMap<u32, Sentences>; 2],
 }
 
 impl Cutting {
     fn new(worker: &Worker) -> Cutting {
-        let (words, training, test) = Default::default();
-        Cutting { own: Own::of(worker), is_first: worker.index() == 0, words, training, test }
+        let (words, training, kept) = Default::default();
+        Cutting { own: Own::of(worker), is_first: worker.index() == 0, words, training, kept }
     }
 
     /// Cuts the text of the own shards.
     fn all(&mut self, reader: &Reader<'_>) -> Result<Found, String> {
-        let (mut sizes, mut problems) = ([Size::default(); 2], BTreeMap::<u32, Vec<Problem>>::new());
+        let (mut sizes, mut problems) = ([Size::default(); 3], BTreeMap::<u32, Vec<Problem>>::new());
         let (own, is_first) = (self.own, self.is_first);
-        let is_wanted = |shard: u32, is_test: bool| own.has(shard) || is_test;
+        let is_wanted = |shard: u32, used: Use| own.has(shard) || used != Use::Train;
         let (mut failed, mut numbers) = (None, vec![]);
-        let visit = |shard: u32, is_test: bool, words: &[&str], is_cut: bool| {
+        let visit = |shard: u32, used: Use, words: &[&str], is_cut: bool| {
             if own.has(shard) {
                 let size = Size { sentences: 1, words: words.len() as u64, cut: u64::from(is_cut), left_out: 0 };
-                sizes[usize::from(is_test)].add(&size);
+                sizes[used as usize].add(&size);
             }
             numbers.clear();
-            numbers.extend(words.iter().map(|word| self.words.count(word, i64::from(!is_test))));
-            if is_test {
-                self.test.entry(shard).or_default().push(numbers.iter().copied());
-            } else if failed.is_none() {
-                failed = self.training.push(shard, &numbers).err();
+            numbers.extend(words.iter().map(|word| self.words.count(word, i64::from(used == Use::Train))));
+            let [tuning, test] = &mut self.kept;
+            match used {
+                Use::Train if failed.is_none() => failed = self.training.push(shard, &numbers).err(),
+                Use::Train => {}
+                Use::Tune => tuning.entry(shard).or_default().push(numbers.iter().copied()),
+                Use::Test => test.entry(shard).or_default().push(numbers.iter().copied()),
             }
         };
-        let mut left_out = [0; 2];
-        let (digests, documents) = reader.each_sentence(is_wanted, visit, &mut |file, is_test, problem| {
+        let mut left_out = [0; 3];
+        let (digests, documents) = reader.each_sentence(is_wanted, visit, &mut |file, used, problem| {
             let of_file = problems.entry(file).or_default();
             if of_file.len() < KEPT_PROBLEMS || problem.rule.concerns_file() {
                 of_file.push(problem);
             }
-            left_out[usize::from(is_test)] += u64::from(is_first); // all see the same: they count once
+            left_out[used as usize] += u64::from(is_first); // all see the same: they count once
         })?;
         sizes.iter_mut().zip(left_out).for_each(|(size, left_out)| size.left_out = left_out);
         // Here, where all workers hear of it, and not when the first of them reads.
@@ -238,15 +245,16 @@ impl Cutting {
         Ok(Found { sizes, digests, documents, problems: told.collect() })
     }
 
-    /// The sentences to train and to test on, by shard, as a lexicon numbers them.
-    fn close(self, lexicon: &Lexicon) -> (BTreeMap<u32, Shelf>, BTreeMap<u32, Sentences>) {
+    /// The sentences to train on, to tune and to test on, by shard, as a lexicon numbers them.
+    fn close(self, lexicon: &Lexicon) -> (Shelves, [BTreeMap<u32, Sentences>; 2]) {
         let meanings = self.words.meanings(lexicon);
-        let mut test = BTreeMap::<u32, Sentences>::new();
-        for (shard, sentences) in self.test {
-            let known = test.entry(shard).or_default();
+        let known = |sentences: Sentences| {
+            let mut known = Sentences::default();
             sentences.iter().for_each(|words| known.push(meanings.sentence(words.iter().copied())));
-        }
-        (self.training.close(&meanings), test)
+            known
+        };
+        let kept = self.kept.map(|all| all.into_iter().map(|(shard, sentences)| (shard, known(sentences))).collect());
+        (self.training.close(&meanings), kept)
     }
 }
 

@@ -55,11 +55,12 @@ fn results(out: &Path) -> Vec<Vec<u8>> {
 #[test]
 fn threads_and_processes_give_the_same_parser() {
     let folder = folder();
-    let job = job(folder.path(), "passes = 2\nlearn = 'all'\ngibbs_sweeps = 3\n");
+    let job = job(folder.path(), "passes = 2\nlearn = 'all'\ngibbs_sweeps = 3\ntune = 10\n");
+    let contexts = "model.word_context=[['b.t','p1.w','s1.w'],['b.t','s1.w','s1.t','s2.w']]";
     let mut expected = None;
     for workers in ["1", "2", "7"] {
         let out = folder.path().join(format!("threads-{workers}"));
-        let (code, stderr) = start(&job, &out, &["--workers", workers]).end();
+        let (code, stderr) = start(&job, &out, &["--workers", workers, "--set", contexts]).end();
         assert_eq!(code, 0, "{stderr}");
         let found = results(&out);
         assert!(expected.get_or_insert(found.clone()) == &found, "{workers} threads");
@@ -67,7 +68,7 @@ fn threads_and_processes_give_the_same_parser() {
     let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
     let out = folder.path().join("processes");
     let flags = |process: &'static str| {
-        ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "2", "--secret", "s"]
+        ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "2", "--secret", "s", "--set", contexts]
     };
     for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
         assert_eq!(code, 0, "{stderr}");
@@ -163,6 +164,7 @@ fn killed_in_every_kind_of_stage_the_parser_is_the_same() {
         "model.particles=50",
         "model.tag_context=[['s1.t','s2.t'],['p1.t','p1.w']]",
         "model.word_context=[['b.t','p1.w'],['b.t','s1.w']]",
+        "raw.tune=40",
     ];
     let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
     let start = |out: &Path, more: &[&str]| start(&job, out, &[&flags[..], more].concat());
@@ -238,6 +240,41 @@ fn only_words_learn_unless_all_is_set() {
     let (code, trees, stderr) = run(sawmill().arg("parse").arg(&out).arg(&text));
     assert_eq!(code, 0, "{stderr}");
     assert!(trees.contains("2\tnew12\t_\tNOUN\t") && trees.contains("5\tnew21\t_\tNOUN\t"), "{trees}");
+}
+
+#[test]
+fn what_contexts_weigh_is_learned_from_text_of_its_own() {
+    let folder = folder();
+    let job = job(folder.path(), "learn = 'all'\n");
+    let out = folder.path().join("out");
+    // What stands deep on the stack says less of a tag than what is on top of it; words have one context.
+    let contexts = ["--set", "model.tag_context=[['s3.t','s4.t'],['s1.t','s2.t','p1.w']]"];
+    let (code, stderr) = start(&job, &out, &contexts).end();
+    assert_eq!(code, 0, "{stderr}");
+    let equal = summary(&out);
+    assert_eq!(
+        (&equal["tuning_sentences"], equal["context_weights"].as_object().map(|all| all.len())),
+        (&0.into(), Some(0))
+    );
+    let (code, stderr) = start(&job, &out, &[&contexts[..], &["--set", "raw.tune=5"]].concat()).end();
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("to learn from what contexts weigh, 100 with "), "{stderr}");
+    let tuned = summary(&out);
+    assert_eq!((&tuned["raw_sentences"], &tuned["tuning_sentences"]), (&400.into(), &100.into()));
+    let weights: Vec<f64> = serde_json::from_value(tuned["context_weights"]["tag"].clone()).expect("weights");
+    assert!(weights.len() == 2 && weights[1] > 0.8, "{weights:?}");
+    assert!(tuned["context_weights"].as_object().is_some_and(|all| all.len() == 1), "{tuned}");
+    let perplexity = |summary: &Value| summary["perplexity_by_word"].as_f64().expect("a perplexity");
+    assert!(perplexity(&tuned) < 0.95 * perplexity(&equal), "{} {}", perplexity(&tuned), perplexity(&equal));
+    let page = std::fs::read_to_string(out.join("report/index.html")).unwrap();
+    assert!(page.contains("What contexts weigh") && page.contains("s1.t s2.t p1.w"), "{page}");
+    // Where there is nothing to weigh, no text is left out for it.
+    for (setting, reason) in
+        [("raw.tune=5", "no distribution that learns has several"), ("raw.tune=1", "nothing to train on")]
+    {
+        let (code, stderr) = start(&job, &out, &["--set", setting]).end();
+        assert!(code == 2 && stderr.contains(reason), "{stderr}");
+    }
 }
 
 #[test]
