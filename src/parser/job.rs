@@ -141,7 +141,7 @@ pub struct ModelSettings {
     pub labelled: bool,
     pub tags: Tags,
     pub tag_column: TagColumn,
-    /// Elements, the most important first; or several such lists, over which probabilities are averaged.
+    /// Elements, the most important first; or several such lists, whose probabilities are mixed.
     pub transition_context: ContextSettings,
     pub tag_context: ContextSettings,
     pub word_context: ContextSettings,

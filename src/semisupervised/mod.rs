@@ -21,7 +21,7 @@
 //! are drawn, see [`gibbs`].
 //!
 //! **Memory.** Raw text is read once, by every worker; the paragraphs of its own shards are cut into words, and kept on disk as
-//! numbers ([`shelf`]); what is to test on is in memory everywhere. In memory a word takes 6 bytes for its place in its tree. The
+//! numbers ([`shelf`]); what is to tune and to test on is in memory everywhere. In memory a word takes 6 bytes for its place in its tree. The
 //! threads of a process have the parser in common that they parse with. The contexts of a parser learn one behind the other
 //! (`learning`). For each, tokens go to the worker whose shard their context is of: so a restaurant is on one worker, but
 //! for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a single
