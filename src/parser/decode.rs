@@ -21,8 +21,9 @@ use crate::transition::Label;
 /// Tags that a word is tried with in one derivation.
 const TAGS: usize = 3;
 
-/// Tags are not tried that, by what the word alone says of them, are worth less than this share of one particle.
-const LEAST: f64 = 0.1;
+/// Tags are not tried that, by what the word alone says of them, are worth less than this share of one of the particles that
+/// a derivation has.
+const LEAST: f64 = 0.05;
 
 /// A word to be parsed, as the lexicon numbers it, with its tag where that is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,7 +324,7 @@ impl<'m> Decoder<'m> {
                 let rough = |tag: f64, candidate: &Candidate| tag * f64::from(candidate.likelihood);
                 let of_tag = |candidate: &Candidate| model.tag_there(candidate.tag, left, scratch);
                 let best = candidates.iter().map(|tag| rough(of_tag(tag), tag)).fold(0.0, f64::max);
-                let least = best * LEAST / f64::from(self.particles);
+                let least = best * LEAST / f64::from(particles);
                 for candidate in candidates {
                     let of_tag = model.tag_there(candidate.tag, left, scratch);
                     if rough(of_tag, candidate) < least {
