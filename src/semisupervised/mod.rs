@@ -6,7 +6,7 @@
 //! raw text  -> trees, by that parser         every worker parses its shards
 //! both      -> the distribution of words     Gibbs sweeps over the seating of all words in their trees, synchronised;
 //!                                            tags and transitions stay as the treebank has taught them, or learn too
-//! other text -> what contexts weigh          where a distribution has several, and that is asked for
+//! other     -> what contexts weigh           text set aside, where a distribution has several, and that is asked for
 //! again     -> trees, by the parser of the pass before, and so on
 //! then      -> tags and trees of raw text    where that is asked for: drawn with what learns, by particle Gibbs
 //! ```

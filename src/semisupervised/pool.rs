@@ -34,11 +34,11 @@ struct Chunk {
     sentences: Range<usize>,
     /// Where their trees are left.
     number: usize,
-    desk: Arc<Mutex<Desk>>,
+    board: Arc<Mutex<Board>>,
 }
 
 /// The trees of a shard, as far as they have been found.
-struct Desk {
+struct Board {
     trees: Vec<Trees>,
     /// Chunks without trees.
     left: usize,
@@ -61,16 +61,16 @@ impl Pool {
         mut parse: impl FnMut(&Shelf, Range<usize>) -> Trees,
     ) -> Trees {
         let count = sentences.len().div_ceil(CHUNK);
-        let desk = Arc::new(Mutex::new(Desk { trees: vec![vec![]; count], left: count }));
+        let board = Arc::new(Mutex::new(Board { trees: vec![vec![]; count], left: count }));
         let chunk = |number: usize| {
             let start = sentences.start + number * CHUNK;
             let sentences = start..sentences.end.min(start + CHUNK);
-            Chunk { shelf: shelf.clone(), sentences, number, desk: desk.clone() }
+            Chunk { shelf: shelf.clone(), sentences, number, board: board.clone() }
         };
         self.lock().chunks.extend((0..count).map(chunk));
         self.changed.notify_all();
-        self.work(&mut parse, |_| desk.lock().expect("no parser panics").left == 0);
-        let trees = std::mem::take(&mut desk.lock().expect("no parser panics").trees);
+        self.work(&mut parse, |_| board.lock().expect("no parser panics").left == 0);
+        let trees = std::mem::take(&mut board.lock().expect("no parser panics").trees);
         trees.concat()
     }
 
@@ -87,13 +87,13 @@ impl Pool {
 
     /// Parses chunks until `is_over`.
     fn work(&self, parse: &mut impl FnMut(&Shelf, Range<usize>) -> Trees, is_over: impl Fn(&State) -> bool) {
-        while let Some(Chunk { shelf, sentences, number, desk }) = self.next(&is_over) {
+        while let Some(Chunk { shelf, sentences, number, board }) = self.next(&is_over) {
             let trees = parse(&shelf, sentences);
             let is_last = {
-                let mut desk = desk.lock().expect("no parser panics");
-                desk.trees[number] = trees;
-                desk.left -= 1;
-                desk.left == 0
+                let mut board = board.lock().expect("no parser panics");
+                board.trees[number] = trees;
+                board.left -= 1;
+                board.left == 0
             };
             if is_last {
                 // Locked, so that who has just found that something is left is told.
