@@ -157,6 +157,12 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher, desk: &Desk) -> 
             );
         }
     }
+    if is_leader && plan.raw.settings.tune > 0 && text.tuning.is_empty() {
+        let (tune, documents) = (plan.raw.settings.tune, text.documents);
+        say!(
+            "sawmill: raw.tune is {tune}, and there are {documents} documents: none is set aside, so all contexts weigh the same"
+        );
+    }
     let parsed = AllGather::<(u64, f64)>::new(worker, "Parsed");
     let mut memory = AllGather::<(f64, u64)>::new(worker, "Memory");
     let letters = Route::new(worker);
