@@ -8,7 +8,7 @@ use super::action::{Action, System};
 use super::configuration::{Configurations, NOTHING, Upcoming};
 use super::decode::{Decoder, Given, Parse, Predicted};
 use super::evaluate::Settings;
-use super::gold::Gold;
+use super::gold::{Gold, Token};
 use super::hierarchies::Hierarchies;
 use super::job::{ContextSettings, Contexts, ModelSettings, Part, Plan, Search, Tags};
 use super::lexicon::Lexicon;
@@ -232,6 +232,16 @@ fn probabilities_sum_to_one_whatever_contexts_weigh() {
     assert_mass_is_one(&train_tuned(&toy(false), several_contexts()).0, 3);
 }
 
+/// Shows what the derivations of all trees generate.
+fn each_token(treebank: &Treebank, lexicon: &Lexicon, mut visit: impl FnMut(&Configurations, Token)) {
+    let (mut gold, mut arena) = (Gold::default(), Configurations::default());
+    for number in 0..treebank.len() {
+        gold.set(lexicon.sentence(treebank, number).iter().copied(), lexicon);
+        arena.clear();
+        gold.tokens(&mut arena, System::ArcStandard, lexicon, true, || false, &mut visit);
+    }
+}
+
 /// Restaurants that grow predict what those of a model do.
 #[test]
 fn growing_hierarchies_weigh_contexts_as_the_model_does() {
@@ -239,54 +249,31 @@ fn growing_hierarchies_weigh_contexts_as_the_model_does() {
     let (lexicon, plan) = (&tuned.kept.lexicon, plan(several_contexts()));
     let mut hierarchies = Hierarchies::new(&plan, lexicon);
     hierarchies.set_mixtures(tuned.kept.mixtures.clone());
-    let (mut gold, mut arena, mut rng) =
-        (Gold::default(), Configurations::default(), generator(1, Purpose::Sweep, 0, 0));
-    let mut customers = vec![];
-    for number in 0..treebank.len() {
-        gold.set(lexicon.sentence(&treebank, number).iter().copied(), lexicon);
-        arena.clear();
-        gold.tokens(
-            &mut arena,
-            System::ArcStandard,
-            lexicon,
-            true,
-            || false,
-            |arena, token| {
-                let customer = hierarchies.customer(arena, token);
-                let before = hierarchies.predict(arena, token);
-                let (p, _) = hierarchies.add(&customer, &mut rng);
-                assert!((p - before).abs() < 1e-12, "{p} {before}");
-                customers.push(customer);
-            },
-        );
-    }
+    let (mut customers, mut rng) = (vec![], generator(1, Purpose::Sweep, 0, 0));
+    each_token(&treebank, lexicon, |arena, token| {
+        let customer = hierarchies.customer(arena, token);
+        let before = hierarchies.predict(arena, token);
+        let (p, _) = hierarchies.add(&customer, &mut rng);
+        assert!((p - before).abs() < 1e-12, "{p} {before}");
+        customers.push(customer);
+    });
     let mixtures = tuned.kept.mixtures.clone();
     let kept = Kept { hierarchies: hierarchies.kept(&plan, lexicon), mixtures, ..tuned.kept.clone() };
     let model = ParserModel::new(kept).expect("a sound model");
     let mut differs = 0;
-    for number in 0..treebank.len() {
-        gold.set(lexicon.sentence(&treebank, number).iter().copied(), lexicon);
-        arena.clear();
-        gold.tokens(
-            &mut arena,
-            System::ArcStandard,
-            lexicon,
-            true,
-            || false,
-            |arena, token| {
-                if token.part == Part::Word {
-                    let p = model.word(arena, token.top, token.upcoming, token.outcome);
-                    let grown = hierarchies.predict(arena, token);
-                    assert!((p - grown).abs() < 1e-12, "{p} {grown}");
-                    let mut all = vec![];
-                    model.all_words(arena, token.top, token.upcoming, &mut all);
-                    assert!((p - all[token.outcome as usize]).abs() < 1e-12);
-                    differs +=
-                        usize::from((tuned.word(arena, token.top, token.upcoming, token.outcome) - p).abs() > 1e-6);
-                }
-            },
-        );
-    }
+    each_token(&treebank, lexicon, |arena, token| {
+        if token.part != Part::Word {
+            return;
+        }
+        let p = model.word(arena, token.top, token.upcoming, token.outcome);
+        let grown = hierarchies.predict(arena, token);
+        assert!((p - grown).abs() < 1e-12, "{p} {grown}");
+        let mut all = vec![];
+        model.all_words(arena, token.top, token.upcoming, &mut all);
+        assert!((p - all[token.outcome as usize]).abs() < 1e-12);
+        let before = tuned.word(arena, token.top, token.upcoming, token.outcome);
+        differs += usize::from((before - p).abs() > 1e-6);
+    });
     assert!(differs > 0, "the counts are others");
     // p of a customer who was taken away is that of the same one before it comes again.
     for customer in &customers {

@@ -21,13 +21,13 @@
 //! are drawn, see [`gibbs`].
 //!
 //! **Memory.** Raw text is read once, by every worker; the paragraphs of its own shards are cut into words, and kept on disk as
-//! numbers ([`shelf`]); what is to tune and to test on is in memory everywhere. In memory a word takes 6 bytes for its place in its tree. The
-//! threads of a process have the parser in common that they parse with. The contexts of a parser learn one behind the other
-//! (`learning`). For each, tokens go to the worker whose shard their context is of: so a restaurant is on one worker, but
-//! for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a single
-//! token has need no restaurants ([`crate::restaurant::lone`]). The first worker gathers what was learned, as it is written to
-//! the model file: so the model has to fit there, as it has to wherever it is used. The report has the most memory of each
-//! stage.
+//! numbers ([`shelf`]); what is to tune and to test on is in memory everywhere. In memory a word takes 6 bytes for its place in
+//! its tree. The threads of a process have the parser in common that they parse with. The contexts of a parser learn one behind
+//! the other (`learning`). For each, tokens go to the worker whose shard their context is of: so a restaurant is on one worker,
+//! but for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a
+//! single token has need no restaurants ([`crate::restaurant::lone`]). The first worker gathers what was learned, as it is
+//! written to the model file: so the model has to fit there, as it has to wherever it is used. The report has the most memory
+//! of each stage.
 //!
 //! - `job`, `run`, `report`: the job file, running it, and what it leaves
 //! - `reader`, `paragraphs`: sentences of raw text, dealt to shards; paragraphs that go over several lines

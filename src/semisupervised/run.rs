@@ -8,7 +8,7 @@ use std::sync::Arc;
 use timely::worker::Worker;
 
 use super::gibbs::Gibbs;
-use super::job::Plan;
+use super::job::{Plan, RawSettings};
 use super::ngram::Compared;
 use super::parsers::Parsers;
 use super::parses::{Parser, Parsing, Trees, with_trees};
@@ -147,21 +147,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher, desk: &Desk) -> 
     let figures = Figures::new(plan, &treebank, &text);
     if is_leader {
         say!("sawmill: {}", figures.in_words());
-        if text.test.is_empty() {
-            let why = match plan.raw.settings.hold_out {
-                0 => String::new(),
-                every => format!(" (raw.hold_out is {every}, and there are {} documents)", text.documents),
-            };
-            say!(
-                "sawmill: there is no raw text to test on{why}, so no perplexity, and no n-gram model to compare with"
-            );
-        }
-    }
-    if is_leader && plan.raw.settings.tune > 0 && text.tuning.is_empty() {
-        let (tune, documents) = (plan.raw.settings.tune, text.documents);
-        say!(
-            "sawmill: raw.tune is {tune}, and there are {documents} documents: none is set aside, so all contexts weigh the same"
-        );
+        say_what_is_missing(&plan.raw.settings, &text);
     }
     let parsed = AllGather::<(u64, f64)>::new(worker, "Parsed");
     let mut memory = AllGather::<(f64, u64)>::new(worker, "Memory");
@@ -193,6 +179,24 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher, desk: &Desk) -> 
     figures.dealt_bytes = all.iter().map(|(_, (_, sent))| sent).sum();
     figures.workers = worker.peers();
     Ok(is_leader.then_some(Trained { end, parsers, test: text.test, by_ngram, figures, problems }))
+}
+
+/// Says what cannot be done for want of documents.
+fn say_what_is_missing(raw: &RawSettings, text: &Text) {
+    let documents = text.documents;
+    if text.test.is_empty() {
+        let why = match raw.hold_out {
+            0 => String::new(),
+            every => format!(" (raw.hold_out is {every}, and there are {documents} documents)"),
+        };
+        say!("sawmill: there is no raw text to test on{why}, so no perplexity, and no n-gram model to compare with");
+    }
+    if raw.tune > 0 && text.tuning.is_empty() {
+        say!(
+            "sawmill: raw.tune is {}, and there are {documents} documents: none is set aside, so all contexts weigh the same",
+            raw.tune
+        );
+    }
 }
 
 /// Does not go on where the text is not what it was when the run began. Every worker must call this.

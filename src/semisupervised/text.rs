@@ -2,8 +2,8 @@
 //! own shards as numbers, on disk ([`super::shelf`]).
 //!
 //! Every worker reads all files, once ([`super::reader`]), and cuts the lines of its own shards into words; those to tune and
-//! to test on are cut, and kept in memory, by all. All must have read the same, or none goes on. A line that is no text is told with its
-//! place and left out; sentences that are too long are cut, and counted.
+//! to test on are cut, and kept in memory, by all. All must have read the same, or none goes on. A line that is no text is told
+//! with its place and left out; sentences that are too long are cut, and counted.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -268,6 +268,13 @@ fn what_contexts_weigh_is_learned_from_text_of_its_own() {
     assert!(perplexity(&tuned) < 0.95 * perplexity(&equal), "{} {}", perplexity(&tuned), perplexity(&equal));
     let page = std::fs::read_to_string(out.join("report/index.html")).unwrap();
     assert!(page.contains("What contexts weigh") && page.contains("s1.t s2.t p1.w"), "{page}");
+    // Too few documents are said, and nothing is weighed.
+    let few = ["--set", "raw.tune=2000", "--set", "raw.test=[]", "--set", "raw.hold_out=1000"];
+    let (code, stderr) = start(&job, &out, &[&contexts[..], &few].concat()).end();
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("raw.tune is 2000, and there are 500 documents: none is set aside"), "{stderr}");
+    assert!(stderr.contains("no raw text to test on (raw.hold_out is 1000, and there are 500 documents)"), "{stderr}");
+    assert_eq!(summary(&out)["context_weights"], serde_json::json!({}));
     // Where there is nothing to weigh, no text is left out for it.
     for (setting, reason) in
         [("raw.tune=5", "no distribution that learns has several"), ("raw.tune=1", "nothing to train on")]
