@@ -1,6 +1,7 @@
 //! Reads sentences of raw text, and knows which shard each is of.
 //!
-//! Runs of `RUN` paragraphs (or lines) are dealt to the shards in turn, those of documents of each [`Use`] by themselves.
+//! Runs of paragraphs (or lines) are dealt to the shards, those of documents of each [`Use`] by themselves: each run to
+//! the shard that has least so far. Some paragraphs are a thousand times as long as others, and shards should take equally long.
 
 use std::cell::Cell;
 
@@ -12,8 +13,8 @@ use crate::corpus::diagnostic::Problem;
 use crate::corpus::documents::stream::{Piece, read_pieces};
 use crate::corpus::running::RunningText;
 
-/// Paragraphs that stay together.
-const RUN: u64 = 32;
+/// Bytes of paragraphs that stay together.
+const RUN: u64 = 1 << 10;
 
 /// What a document of raw text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,16 +53,15 @@ impl Reader<'_> {
     ) -> Result<(Vec<u64>, u64), String> {
         let settings = &self.raw.settings;
         let running = RunningText::new(settings.max_words);
-        let (mut lines, mut document, mut digests) = ([0u64; 3], 0, vec![]);
+        let mut dealers = [(); 3].map(|()| Dealer::new(self.shards));
+        let (mut document, mut digests) = (0, vec![]);
         for (file, path) in (0..).zip(&self.raw.files) {
             let is_test_file = file as usize >= self.raw.training_files;
             let used = Cell::new(if is_test_file { Use::Test } else { Use::Train });
             let (mut paragraph, mut digest, mut left_out) = (Paragraph::default(), Xxh3::new(), 0u64);
             let mut cut = |text: &str| {
                 let used = used.get();
-                let number = &mut lines[used as usize];
-                let shard = (*number / RUN % u64::from(self.shards)) as u32;
-                *number += 1;
+                let shard = dealers[used as usize].deal(text);
                 if is_wanted(shard, used) {
                     self.cut(&running, text, |words, is_cut| visit(shard, used, words, is_cut));
                 }
@@ -103,5 +103,52 @@ impl Reader<'_> {
                 words.chunks(self.raw.settings.max_words).for_each(|words| visit(words, is_cut));
             }
         }
+    }
+}
+
+/// Deals paragraphs to shards, so that these get equally much.
+struct Dealer {
+    /// By shard: bytes that it has.
+    dealt: Vec<u64>,
+    /// The shard of the run, and how much of it is left.
+    shard: usize,
+    left: u64,
+}
+
+impl Dealer {
+    fn new(shards: u32) -> Dealer {
+        Dealer { dealt: vec![0; shards as usize], shard: 0, left: 0 }
+    }
+
+    /// The shard of the next paragraph.
+    fn deal(&mut self, text: &str) -> u32 {
+        if self.left == 0 {
+            self.shard = (0..self.dealt.len()).min_by_key(|&shard| self.dealt[shard]).expect("a shard");
+            self.left = RUN;
+        }
+        let bytes = text.len() as u64;
+        self.dealt[self.shard] += bytes;
+        self.left = self.left.saturating_sub(bytes);
+        self.shard as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_get_equally_much_whatever_the_paragraphs() {
+        let (shards, longest) = (7, 50_000);
+        let mut dealer = Dealer::new(shards);
+        let mut dealt = vec![0; shards as usize];
+        for number in 0..20_000usize {
+            // One in 300 is long.
+            let text = "w".repeat(if number % 300 == 7 { longest } else { number % 91 + 1 });
+            dealt[dealer.deal(&text) as usize] += text.len();
+        }
+        let (most, least) = (dealt.iter().max().unwrap(), dealt.iter().min().unwrap());
+        assert!(most - least <= longest + RUN as usize, "{dealt:?}");
+        assert!(*least > 5 * longest, "{dealt:?}");
     }
 }

@@ -449,8 +449,13 @@ fn settings(plan: &Plan, figures: &Figures) -> String {
     let mut table = Table::new([("setting", Align::Text), ("value", Align::Number)]);
     let (raw, model) = (&plan.raw.settings, &plan.parser.model);
     let learns = if plan.learns(Part::Tag) { "words, tags and transitions" } else { "words" };
+    let one_in = |every: u64| if every == 0 { "none".to_string() } else { format!("one in {every}") };
+    let tests = if raw.test.is_empty() { one_in(raw.hold_out) } else { "files of their own".to_string() };
     for (name, value) in [
         ("what learns from raw text", learns.to_string()),
+        ("documents to test on", tests),
+        ("documents set aside for the weights of contexts", one_in(raw.tune)),
+        ("words are known that occur so often", raw.min_count.to_string()),
         ("passes", raw.passes.to_string()),
         ("particles in passes; to predict and to test", format!("{}; {}", raw.particles, model.particles)),
         ("sweeps over the seating after each pass", raw.sweeps.to_string()),
@@ -470,7 +475,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
     let seconds = |seconds: Option<f64>| seconds.map_or_else(nothing, |seconds| format!("{seconds:.3}"));
     let bytes = |bytes: Option<f64>| bytes.map_or_else(nothing, |bytes| thousands(bytes as u64));
     let parsed = figures.sentences_per_second().map(|rate| rate / figures.workers.max(1) as f64);
-    let by_worker: Vec<String> = figures.memory.iter().map(|most| format!("{most:.0}")).collect();
+    let by_worker: Vec<String> = figures.memory.iter().map(|most| thousands(most.round() as u64)).collect();
     for (name, value) in [
         ("workers", figures.workers.to_string()),
         ("raw sentences parsed a second, by each worker", show(parsed)),
@@ -481,7 +486,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
         ("bytes sent per sweep", bytes(figures.per_sweep(plan, figures.sync_bytes as f64))),
         ("bytes of tokens, restaurants and parsers sent from worker to worker", thousands(figures.dealt_bytes)),
         ("seconds per sweep of the n-gram model", seconds(figures.comparing.seconds_per_sweep())),
-        ("most memory of each worker's process, MiB", by_worker.join(", ")),
+        ("most memory of each worker's process, MiB", by_worker.join("; ")),
     ] {
         table.push(vec![name.to_string(), value]);
     }
@@ -491,7 +496,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
 fn memory(figures: &Figures) -> String {
     let mut table = Table::new([("most memory of the first process", Align::Text), ("MiB", Align::Number)]);
     for (stage, most) in &figures.stage_memory {
-        table.push(vec![stage.clone(), format!("{most:.0}")]);
+        table.push(vec![stage.clone(), thousands(most.round() as u64)]);
     }
     table.to_html()
 }
