@@ -2,9 +2,9 @@
 //!
 //! timely ends a process when a connection breaks, but a peer that is alive and does nothing (stopped, deadlocked, before a
 //! disk that does not answer) would be waited for without end. Every process therefore writes `processes/I.json` twice a
-//! second. One that has waited in a synchronisation for longer than `stall_after` looks for others that have been silent or
-//! idle for as long, names them and ends, so that the job can be started again from its last checkpoint. One that is
-//! waiting too is not to blame; nor is one that uses its processor, however long its shard takes.
+//! second. One that has waited in a synchronisation for longer than `stall_after`, with none of its threads at work, looks for
+//! others that have been silent or idle for as long, names them and ends, so that the job can be started again from its last
+//! checkpoint. One that is waiting too is not to blame; nor is one that uses its processor, however long its shard takes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -157,18 +157,22 @@ impl Heartbeat {
         }
     }
 
+    /// Milliseconds for which a worker has waited, and no other one of this process has been at work.
+    fn waited(&self, now: u64) -> Option<u64> {
+        let [waiting, progress] = [&self.waiting, &self.progress].map(|time| time.load(Ordering::Relaxed));
+        (waiting > 0).then(|| now.saturating_sub(waiting.max(progress)))
+    }
+
     /// Ends this process when it has waited too long and another one is to blame, or none gets anywhere.
     fn look_for_stuck_ones(&self, folder: &Path, process: usize, processes: usize, stall_after: Duration) {
-        let (waiting, now, limit) = (self.waiting.load(Ordering::Relaxed), now(), stall_after.as_millis() as u64);
-        if processes == 1 || waiting == 0 || now.saturating_sub(waiting) < limit {
-            return;
-        }
+        let (now, limit) = (now(), stall_after.as_millis() as u64);
+        let Some(waited) = self.waited(now).filter(|&waited| processes > 1 && waited >= limit) else { return };
         let others: Vec<(usize, Option<Sign>)> =
             (0..processes).filter(|&other| other != process).map(|other| (other, read(folder, other))).collect();
         if let Some(reason) = blame(&others, now, limit) {
             say!(
                 "sawmill: process {process} has waited {} s for {reason}; ending, so that the job can be resumed",
-                now.saturating_sub(waiting) / 1000
+                waited / 1000
             );
             std::process::exit(exit::CLUSTER.into());
         }
@@ -238,6 +242,21 @@ mod tests {
         assert!(blamed(&[&stopped, &lost]).expect("two are to blame").contains("3 (process id 7), 4 (process id 7)"));
         assert!(blamed(&[&waits, &(6, None)]).expect("one has never been seen").contains("process 6"));
         assert!(blamed(&[&waits]).expect("nobody gets anywhere").contains("all wait too"));
+    }
+
+    #[test]
+    fn a_process_at_work_does_not_wait() {
+        let heartbeat = Heartbeat::default();
+        heartbeat.progressed();
+        assert_eq!(heartbeat.waited(now() + 5000), None);
+        heartbeat.waits(1.0);
+        let since = heartbeat.waiting.load(Ordering::Relaxed);
+        assert_eq!(heartbeat.waited(since + 5000), Some(5000));
+        // Another worker uses a processor meanwhile.
+        heartbeat.progress.store(since + 4000, Ordering::Relaxed);
+        assert_eq!(heartbeat.waited(since + 5000), Some(1000));
+        heartbeat.met();
+        assert_eq!(heartbeat.waited(since + 5000), None);
     }
 
     #[test]

@@ -325,13 +325,22 @@ impl<'a, M: Model> Driver<'a, M> {
     fn begin(&mut self, worker: &mut Worker) -> Result<u64> {
         let start = self.choose_start(worker);
         match start {
-            Some(sweep) => self.load(sweep)?,
+            Some(sweep) => self.load_all(worker, sweep)?,
             None => self.draw(worker),
         }
         self.mine.iter().for_each(|&number| self.model.count_shard(number));
         self.synchronise(worker);
         self.take_sent_bytes();
         Ok(start.unwrap_or(0))
+    }
+
+    /// Every worker loads its part; where one cannot, all end, and none waits for it.
+    fn load_all(&mut self, worker: &mut Worker, sweep: u64) -> Result<()> {
+        let outcome = self.load(sweep).map(|()| vec![]).map_err(|e| e.to_string());
+        for (_, outcome) in self.written.exchange(worker, vec![(worker.index() as u64, outcome)]) {
+            outcome.map_err(Error::Input)?;
+        }
+        Ok(())
     }
 
     /// Loads the own shards, and what is shared.
@@ -509,4 +518,70 @@ pub fn add_up(vectors: &[Vec<f64>]) -> Vec<f64> {
         sum.iter_mut().zip(vector).for_each(|(total, value)| *total += value);
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts nothing; one of its shards may be refused.
+    struct Nothing {
+        refused: Option<u32>,
+    }
+
+    impl Model for Nothing {
+        type Saved = ();
+        type Shared = ();
+
+        fn draw_shard(&mut self, _: u32, _: u32) {}
+
+        fn load_shard(&mut self, number: u32, (): ()) -> std::result::Result<(), String> {
+            if self.refused == Some(number) { Err(format!("shard {number} is another")) } else { Ok(()) }
+        }
+
+        fn save_shard(&self, _: u32) {}
+
+        fn count_shard(&mut self, _: u32) {}
+
+        fn sweep_shard(&mut self, _: u32, _: Range<u64>, _: u32) {}
+
+        fn synchronise(&mut self, _: &mut Post<'_>) {}
+
+        fn statistics(&mut self, _: u32, _: u64) -> Vec<f64> {
+            vec![]
+        }
+
+        fn learn(&mut self, _: &[Vec<f64>], _: u64) {}
+
+        fn evaluate(&mut self, _: u32, _: u64) -> Vec<f64> {
+            vec![]
+        }
+
+        fn shared(&self) {}
+
+        fn set_shared(&mut self, (): ()) {}
+
+        fn tokens(&self, _: u32) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn where_one_worker_cannot_load_its_shard_all_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |resume: bool, refused: Option<u32>| {
+            let path = folder.path().to_path_buf();
+            let program = move |worker: &mut Worker| {
+                let schedule = Schedule { shards: 5, sweeps: 2, sync_every: 1, evaluate_every: 0, checkpoint_every: 1 };
+                let control = Control { resume, ..Control::of_test(&path) };
+                let trained = train(worker, Nothing { refused }, &schedule, &control, |_, _| ());
+                trained.map(|(_, end)| end).map_err(|e| e.to_string())
+            };
+            let guards = timely::execute(timely::Config::process(3), program).unwrap();
+            guards.join().into_iter().map(|ended| ended.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(run(false, None), vec![Ok(End::Done); 3]);
+        assert_eq!(run(true, None), vec![Ok(End::Done); 3]);
+        assert_eq!(run(true, Some(4)), vec![Err("shard 4 is another".to_string()); 3]);
+    }
 }

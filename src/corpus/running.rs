@@ -36,9 +36,10 @@ impl RunningText {
         RunningText { abbreviations: ABBREVIATIONS.split_whitespace().collect(), most_words }
     }
 
-    /// Shows the words of each sentence of a paragraph, and whether the sentence was cut since it is too long.
+    /// Shows the words of each sentence of a paragraph. One that is too long is cut; its first part is shown with `true`, and all
+    /// else with `false`.
     pub fn each_sentence<'t>(&self, paragraph: &'t str, mut visit: impl FnMut(&[&'t str], bool)) {
-        let mut words: Vec<&str> = vec![];
+        let (mut words, mut was_cut): (Vec<&str>, _) = (vec![], false);
         let mut chunks = paragraph.split_whitespace().flat_map(whole_sentences).peekable();
         while let Some(chunk) = chunks.next() {
             let before = words.len();
@@ -47,13 +48,16 @@ impl RunningText {
             let mut start = 0;
             while words.len() - start > self.most_words {
                 let end = start + self.place_to_cut(&words[start..]);
-                visit(&words[start..end], true);
-                start = end;
+                visit(&words[start..end], !was_cut);
+                (start, was_cut) = (end, true);
             }
             words.drain(..start);
-            if is_end && !words.is_empty() {
-                visit(&words, false);
-                words.clear();
+            if is_end {
+                was_cut = false;
+                if !words.is_empty() {
+                    visit(&words, false);
+                    words.clear();
+                }
             }
         }
     }
@@ -256,6 +260,17 @@ mod tests {
         assert_eq!((found.len(), found[0].len()), (50, 499));
         let all: String = sentences(text, 1).concat();
         assert_eq!(all, "abcd,efghij");
+    }
+
+    #[test]
+    fn a_sentence_that_is_cut_counts_once() {
+        let mut found = vec![];
+        let text = "a b c d e f g. One. A b c d e f! Two";
+        RunningText::new(3).each_sentence(text, |words, is_cut| found.push((words.concat(), is_cut)));
+        let shown: Vec<(&str, bool)> = found.iter().map(|(words, is_cut)| (words.as_str(), *is_cut)).collect();
+        let (cut, whole) = (true, false);
+        assert_eq!(shown[..4], [("abc", cut), ("def", whole), ("g.", whole), ("One.", whole)]);
+        assert_eq!(shown[4..], [("Abc", cut), ("def", whole), ("!", whole), ("Two", whole)]);
     }
 
     /// Nothing of a text is lost but its white space.

@@ -21,8 +21,8 @@ use crate::transition::Label;
 /// Tags that a word is tried with in one derivation.
 const TAGS: usize = 3;
 
-/// Tags are not tried that, by what the word alone says of them, are worth less than this share of one of the particles that
-/// a derivation has.
+/// Tags are not tried that are worth less than this share of one of the particles that a derivation has, by p(t | h^t) and what
+/// the tag alone says of the word.
 const LEAST: f64 = 0.05;
 
 /// A word to be parsed, as the lexicon numbers it, with its tag where that is given.

@@ -517,7 +517,7 @@ impl ParserModel {
     }
 
     /// p(w | t, h^w); 1 where the model has no words.
-    #[inline]
+    #[cfg(test)]
     pub fn word(&self, arena: &Configurations, top: u32, upcoming: Upcoming, word: u32) -> f64 {
         if !self.kept.is_lexicalised {
             return 1.0;

@@ -5,6 +5,8 @@
 
 use std::path::PathBuf;
 
+use xxhash_rust::xxh3::Xxh3;
+
 use super::lexicon::Names;
 use crate::corpus::conll::{Reader, Sentence, column};
 use crate::corpus::diagnostic::Problem;
@@ -113,6 +115,23 @@ pub struct Treebank {
 const KEPT_PROBLEMS: usize = 20;
 
 impl Treebank {
+    /// Tells these trees from others.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Xxh3::new();
+        for name in [&self.forms, &self.tags, &self.labels].into_iter().flat_map(Names::iter) {
+            digest.update(name.as_bytes());
+            digest.update(b"\xff"); // no name has this byte
+        }
+        for sentence in self.sentences() {
+            digest.update(&(sentence.len() as u32).to_le_bytes());
+            for Word { form, tag, head, label, is_punctuation } in sentence {
+                let numbers = [*form, *tag, *head, *label, u32::from(*is_punctuation)];
+                numbers.iter().for_each(|number| digest.update(&number.to_le_bytes()));
+            }
+        }
+        digest.digest()
+    }
+
     /// Reads all sentences of the files.
     pub fn read(
         files: &[PathBuf],

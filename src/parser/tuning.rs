@@ -1,6 +1,6 @@
 //! What the contexts of a parser weigh ([`super::mixture`]), learned from sentences that it has learned nothing else from: they
-//! are parsed with the weights as they are, and of the tokens of their best derivations it is asked how each context predicts
-//! them.
+//! are parsed with the weights as they are, and of the tokens of their best trees (as the static oracle derives them) it is asked
+//! how each context predicts them.
 
 use super::decode::{Decoder, Given};
 use super::evaluate::{Settings, parse_all};

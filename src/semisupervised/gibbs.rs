@@ -6,7 +6,8 @@
 //! ([`crate::parser::exchange`]). Trees of the treebank stay; their customers are seated anew.
 //!
 //! **What is exact.** With one shard and one context for each distribution that learns, the chain has the posterior of tags,
-//! derivations and seatings, given the words, over the tags that each word can have ([`crate::parser::latent`]).
+//! derivations and seatings, given the words, over the tags that each word can have ([`crate::parser::latent`]). That some
+//! transitions and tags cannot come in some configurations is left out of p where they learn, as in training on trees.
 //!
 //! **Memory.** A sentence is kept as its words and its derivation: 4 bytes a word each. Customers are found again from these
 //! when they are needed. Every worker holds all restaurants of what learns; contexts that a sweep has met stay.

@@ -247,7 +247,7 @@ impl Plan {
         self.parser.schedule.checkpoint_every.min(1)
     }
 
-    /// The same where tags and trees are drawn.
+    /// The parser job in which tags and trees are drawn.
     pub fn drawing(&self) -> parser::Plan {
         let mut plan = self.learning();
         plan.schedule.sweeps = self.raw.settings.gibbs_sweeps;

@@ -20,7 +20,7 @@ use crate::cluster::sweep::{End, train};
 use crate::error::Result;
 use crate::parser::distribution::KeptHierarchy;
 use crate::parser::gather::gather;
-use crate::parser::job::{Contexts, Part, Plan};
+use crate::parser::job::{Contexts, Plan};
 use crate::parser::tokens::{Scratch, Tokeniser, Tokens};
 use crate::parser::trainer::Trainer;
 
@@ -87,7 +87,8 @@ impl Stages<'_> {
         let own: Vec<u32> = Own::of(worker).below(plan.schedule.shards).collect();
         let trainer = Trainer::of_one(plan, &text.lexicon, &own, context, tokens);
         let title = format!("learning, pass {pass}: {}", name_of(&plan.contexts, context));
-        let stage = self.stage(&format!("words-{pass}-{context}"), &title, plan.schedule.sweeps, plan.schedule.sweeps);
+        let stage =
+            self.stage(&format!("learning-{pass}-{context}"), &title, plan.schedule.sweeps, plan.schedule.sweeps);
         let (watcher, figures) = (self.watcher, &mut self.figures);
         let control = self.control.of_stage(&stage.name);
         let (trainer, end) = train(worker, trainer, &plan.schedule, &control, |_, round| {
@@ -108,10 +109,5 @@ impl Stages<'_> {
 fn name_of(contexts: &Contexts, context: usize) -> String {
     let (part, _) = &contexts.all[context];
     let place = contexts.all[..=context].iter().filter(|(other, _)| other == part).count();
-    let part = match part {
-        Part::Transition => "transitions",
-        Part::Tag => "tags",
-        Part::Word => "words",
-    };
-    format!("{part}, context {place}")
+    format!("{}s, context {place}", part.name())
 }

@@ -29,7 +29,7 @@
 //! written to the model file: so the model has to fit there, as it has to wherever it is used. The report has the most memory
 //! of each stage.
 //!
-//! - `job`, `run`, `report`: the job file, running it, and what it leaves
+//! - `job`, `run`, `figures`, `report`: the job file, running it, what is found out on the way, and what is left of it
 //! - `reader`, `paragraphs`: sentences of raw text, dealt to shards; paragraphs that go over several lines
 //! - `text`, `shelf`: raw text, as sentences of numbers; sentences on disk
 //! - `share`, `parses`, `pool`: the parser of a pass, brought to all workers; the pass, and its trees; sentences for whichever
@@ -39,6 +39,7 @@
 //! - `parsers`, `testing`: those of the stages that have ended; how good they are
 //! - `ngram`, `hpylm`: the tokens of the n-gram model to compare with; the model itself
 
+pub mod figures;
 pub mod gibbs;
 pub mod hpylm;
 pub mod job;

@@ -42,8 +42,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Shows each sentence that is wanted by its shard and by what it is for: these two, its words, and whether it was cut;
-    /// and problems, with their files and what these are for. Returns what each file as a whole is, so that it can be told from
+    /// Shows each sentence that is wanted by its shard and by what it is for: these two, its words, and whether it is the first
+    /// part of one that was cut; and problems, with their files and what these are for. Returns what each file as a whole is, so that it can be told from
     /// another one, and how many documents there are.
     pub fn each_sentence(
         &self,
@@ -99,8 +99,11 @@ impl Reader<'_> {
             Cut::Running | Cut::Wrapped => running.each_sentence(line, visit),
             Cut::Lines => {
                 let words: Vec<&str> = line.split_whitespace().collect();
-                let is_cut = words.len() > self.raw.settings.max_words;
-                words.chunks(self.raw.settings.max_words).for_each(|words| visit(words, is_cut));
+                let most = self.raw.settings.max_words;
+                let mut is_first_of_several = words.len() > most;
+                for part in words.chunks(most) {
+                    visit(part, std::mem::take(&mut is_first_of_several));
+                }
             }
         }
     }

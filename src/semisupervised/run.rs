@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use timely::worker::Worker;
 
+use super::figures::Figures;
 use super::gibbs::Gibbs;
 use super::job::{Plan, RawSettings};
 use super::ngram::Compared;
 use super::parsers::Parsers;
 use super::parses::{Parser, Parsing, Trees, with_trees};
-use super::report::{self, Figures};
+use super::report;
 use super::share::Desk;
 use super::testing::Test;
 use super::text::{Sentences, Text, collect};
@@ -37,6 +38,7 @@ use crate::parser::run::{diagnostics, read_trees, sets, supervise};
 use crate::parser::treebank::Treebank;
 use crate::parser::tuning::{Tuned, tune};
 use crate::progress::Unit;
+use crate::report::page::thousands;
 
 /// What worker 0 brings back.
 struct Trained {
@@ -75,8 +77,11 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     }
     record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
     problems.iter().for_each(|problem| say!("{problem}"));
-    if let Some(more) = figures.left_out().checked_sub(problems.len() as u64).filter(|more| *more > 0) {
-        say!("sawmill: there are {more} more; {} sentences and lines were left out in all", figures.left_out());
+    if figures.left_out() > 0 {
+        let left_out = thousands(figures.left_out());
+        say!(
+            "sawmill: {left_out} sentences and lines of what there was to learn from, and of raw text to test on, were left out"
+        );
     }
     Ok(if problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }

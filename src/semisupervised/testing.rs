@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::figures::{Figures, Prediction};
 use super::job::Plan;
 use super::parsers::Parsers;
-use super::report::{Figures, Prediction};
 use super::text::Sentences;
 use crate::error::Result;
 use crate::parser::decode::{Decoder, Given};

@@ -94,6 +94,8 @@ impl Size {
 struct Found {
     /// Of its own shards, by [`Use`].
     sizes: [Size; 3],
+    /// The trees that it has.
+    trees: u64,
     /// By file: what the whole of it is.
     digests: Vec<u64>,
     /// Of all files.
@@ -116,7 +118,7 @@ pub struct Text {
     /// Of all workers, by [`Use`].
     pub sizes: [Size; 3],
     pub problems: Vec<Diagnostic>,
-    /// What all files have.
+    /// Tells it and the treebank from others.
     pub digest: u64,
     /// In files to train and to test on.
     pub documents: u64,
@@ -137,7 +139,7 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
             cut.words.count(treebank.forms.name(word.form), 1);
         }
     }
-    let own = cut.all(&reader);
+    let own = cut.all(&reader).map(|found| Found { trees: treebank.digest(), ..found });
     cut.words.counts().for_each(|(word, count)| words.add(word.to_string(), count));
     let all = found.exchange(worker, vec![(index as u64, own)]);
     let mut all: Vec<Found> = all.into_iter().map(|(_, found)| found).collect::<Result<_, _>>()?;
@@ -145,7 +147,7 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
     agree(&all, path)?;
     let mut sizes = [Size::default(); 3];
     all.iter().for_each(|found| sizes.iter_mut().zip(&found.sizes).for_each(|(sum, size)| sum.add(size)));
-    let Found { digests, documents, problems, .. } = all.swap_remove(0);
+    let Found { trees, mut digests, documents, problems, .. } = all.swap_remove(0);
     let problems: Vec<_> = problems.into_iter().map(|(file, problem)| diagnostic(path(file), problem)).collect();
     words.settle(worker);
     let mut built = vec![];
@@ -161,6 +163,7 @@ pub fn collect(worker: &mut Worker, plan: &Plan, treebank: &Treebank, lexicon: &
         return Err(format!("there is no raw text to train on{reason}"));
     }
     let (training, [tuning, test]) = cut.close(&lexicon);
+    digests.push(trees);
     let digest = xxh3_64(&digests.iter().flat_map(|digest| digest.to_le_bytes()).collect::<Vec<u8>>());
     Ok(Text { lexicon, training, tuning, test, sizes, problems, digest, documents })
 }
@@ -169,10 +172,13 @@ fn diagnostic(path: &Path, problem: Problem) -> Diagnostic {
     Diagnostic { path: path.display().to_string(), problem }
 }
 
-/// Fails where files are not the same to all workers: their shards would not be parts of one text.
+/// Fails where trees or files are not the same to all workers: their shards would not be parts of one text.
 fn agree<'p>(all: &[Found], path: impl Fn(u32) -> &'p Path) -> Result<(), String> {
     let digests = |worker: usize| (0..).zip(&all[worker].digests);
     for worker in 1..all.len() {
+        if all[worker].trees != all[0].trees {
+            return Err(format!("worker {worker} reads another treebank than worker 0 does"));
+        }
         let other = digests(0).zip(digests(worker)).find(|(one, other)| one != other);
         if let Some(((file, _), _)) = other {
             let mut problems = all[worker].problems.iter().chain(&all[0].problems);
@@ -242,7 +248,7 @@ impl Cutting {
         // Here, where all workers hear of it, and not when the first of them reads.
         failed.map_or(Ok(()), Err).and_then(|()| self.training.flush()).map_err(|e| full(&e))?;
         let told = problems.into_iter().flat_map(|(file, list)| list.into_iter().map(move |problem| (file, problem)));
-        Ok(Found { sizes, digests, documents, problems: told.collect() })
+        Ok(Found { sizes, trees: 0, digests, documents, problems: told.collect() })
     }
 
     /// The sentences to train on, to tune and to test on, by shard, as a lexicon numbers them.
