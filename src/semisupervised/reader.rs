@@ -4,12 +4,14 @@
 //! the shard that has least so far. Some paragraphs are a thousand times as long as others, and shards should take equally long.
 
 use std::cell::Cell;
+use std::io::{self, Write};
 
+use clap::ValueEnum;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::job::{Cut, RawPlan, RawSettings};
 use super::paragraphs::Paragraph;
-use crate::corpus::diagnostic::Problem;
+use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::corpus::documents::stream::{Piece, read_pieces};
 use crate::corpus::running::RunningText;
 
@@ -17,12 +19,34 @@ use crate::corpus::running::RunningText;
 const RUN: u64 = 1 << 10;
 
 /// What a document of raw text is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Use {
+    /// To train on
     Train,
-    /// What contexts weigh is learned from it, and nothing else.
+    /// To learn from what contexts weigh, and nothing else
     Tune,
+    /// To test on
     Test,
+}
+
+/// Writes the sentences of a part of raw text, one per line with blanks between words; tells what is no text. Text that cannot be
+/// read is invalid data.
+pub fn write_sentences(raw: &RawPlan, part: Use, out: &mut dyn Write, tell: &mut dyn FnMut(String)) -> io::Result<()> {
+    let (is_over, mut written) = (Cell::new(false), Ok(()));
+    let is_wanted = |_: u32, used: Use| used == part && !is_over.get();
+    let visit = |_: u32, _: Use, words: &[&str], _: bool| {
+        if written.is_ok() {
+            written = writeln!(out, "{}", words.join(" "));
+            is_over.set(written.is_err());
+        }
+    };
+    let mut report = |file: u32, used: Use, problem: Problem| {
+        if used == part {
+            tell(Diagnostic { path: raw.files[file as usize].display().to_string(), problem }.to_string());
+        }
+    };
+    let read = Reader { raw, shards: 1 }.each_sentence(is_wanted, visit, &mut report);
+    written.and(read.map(|_| ()).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e)))
 }
 
 pub struct Reader<'a> {

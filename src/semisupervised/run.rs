@@ -261,7 +261,7 @@ impl Stages<'_> {
         let raw = &self.plan.raw.settings;
         if end == End::Done && pass == raw.passes && raw.gibbs_sweeps > 0 {
             let learned;
-            (end, learned) = self.draw(worker, text, &trees, parsers.last())?;
+            (end, learned) = self.draw(worker, text, trees, parsers.last())?;
             self.keep(worker, learned, text, parsers)?;
         }
         Ok(end)
@@ -340,7 +340,7 @@ impl Stages<'_> {
         &mut self,
         worker: &mut Worker,
         text: &Text,
-        trees: &BTreeMap<u32, Trees>,
+        trees: BTreeMap<u32, Trees>,
         kept: Option<&Kept>,
     ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
         let model = self.desk.share(worker, &mut self.letters, kept)?;
@@ -367,6 +367,7 @@ impl Stages<'_> {
                 raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees)),
             );
         }
+        drop(trees); // derivations have taken their place
         own.set(gibbs.sentences.raw_sentences());
         let control = self.control.of_stage(&stage.name);
         let figures = &mut self.figures;

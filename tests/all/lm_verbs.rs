@@ -452,7 +452,7 @@ fn what_cannot_be_done_is_said() {
         refused(&["perplexity", &path("lda"), &text, flag], 2, &words);
     }
     refused(&["export", &model], 2, "--format");
-    refused(&["export", &model, "--format", "csv"], 2, "[possible values: arpa]");
+    refused(&["export", &model, "--format", "csv"], 2, "[possible values: arpa, sentences]");
     refused(&["export", &model, "--format", "arpa", "--out", &path("no/where")], 2, "cannot write");
     refused(&["export", &model, "--format", "arpa", "--out", &path("")], 2, "it is a folder; name a file");
     // A line that cannot be read is left out, and said.

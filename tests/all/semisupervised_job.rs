@@ -366,6 +366,59 @@ fn a_parser_scores_text_as_it_stands() {
     assert!(code == 3 && stderr.contains("no sentence to score"), "{stderr}");
 }
 
+/// The text of a run, as it was cut, is what its figures are of.
+#[test]
+fn the_sentences_of_a_run_can_be_scored_again() {
+    let folder = folder();
+    let job = job(folder.path(), "");
+    write(folder.path(), "docs.txt", wrapped(20, 30));
+    let out = folder.path().join("out");
+    let settings = [
+        "raw.train=['docs.txt']",
+        "raw.test=[]",
+        "raw.format='docs'",
+        "raw.cut='wrapped'",
+        "raw.hold_out=7",
+        "raw.tune=5",
+        "ngram.order=0",
+        "model.word_context=[['b.t','p1.w'],['b.t','s1.w']]",
+    ];
+    let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    let (code, stderr) = start(&job, &out, &flags).end();
+    assert_eq!(code, 0, "{stderr}");
+    let figures = summary(&out);
+    let export = |part: &str, more: &[&str]| {
+        run(sawmill().arg("export").arg(&out).args(["--format", "sentences", "--of", part]).args(more))
+    };
+    for (part, name) in [("train", "raw"), ("tune", "tuning"), ("test", "test")] {
+        let (code, text, stderr) = export(part, &[]);
+        assert_eq!(code, 0, "{stderr}");
+        let [sentences, words] = [text.lines().count(), text.split_whitespace().count()];
+        assert!(sentences > 0 && !text.contains('#'), "{text}");
+        assert_eq!(figures[format!("{name}_sentences")], sentences, "{part}");
+        assert_eq!(figures[format!("{name}_words")], words, "{part}");
+    }
+    let test = folder.path().join("test.txt.gz");
+    assert_eq!(export("test", &["--out", test.to_str().unwrap()]).0, 0);
+    let (code, stdout, stderr) =
+        run(sawmill().arg("perplexity").arg(&out).arg(&test).args(["--format", "lines", "--json"]));
+    assert_eq!(code, 0, "{stderr}");
+    let scored: Value = serde_json::from_str(&stdout).expect("JSON");
+    for key in ["perplexity", "perplexity_by_word"] {
+        let [one, other] = [&scored[key], &figures[key]].map(|value| value.as_f64().expect("a perplexity"));
+        assert!((one / other - 1.0).abs() < 1e-9, "{key}: {one} {other}");
+    }
+    let refused = |arguments: &[&str], reason: &str| {
+        let (code, _, stderr) = run(sawmill().arg("export").arg(&out).args(arguments));
+        assert!(code == 2 && stderr.contains(reason), "{code}: {stderr}");
+    };
+    refused(&["--format", "sentences"], "needs --of train, tune or test");
+    refused(&["--format", "arpa", "--of", "test"], "--of is for --format sentences");
+    std::fs::remove_file(folder.path().join("docs.txt")).unwrap();
+    let (code, _, stderr) = export("test", &[]);
+    assert!(code == 3 && stderr.contains("docs.txt"), "{code}: {stderr}");
+}
+
 #[test]
 fn odd_text_is_counted_and_told() {
     let folder = folder();
