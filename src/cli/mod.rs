@@ -52,7 +52,7 @@ enum Verb {
     Score(score::ScoreTrees),
     /// Draw sentences from a language model, or with their trees from a parser
     Generate(generate::Generate),
-    /// Write a model for other programs: a language model as an ARPA file
+    /// Write for other programs: a language model as an ARPA file, or the raw text of a semisupervised run as it was cut
     Export(export::Export),
     /// Make a model of what another program has trained: MALLET's state file
     Import(import::Import),
