@@ -88,9 +88,10 @@ impl Export {
     }
 }
 
+/// Why nothing could be written, or read for it.
 fn failure(error: io::Error, path: &Path) -> Error {
     match error.kind() {
-        io::ErrorKind::InvalidData => Error::Input(error.to_string()), // of what is read meanwhile
+        io::ErrorKind::InvalidData => Error::Input(error.to_string()),
         _ => Error::output(path, error),
     }
 }

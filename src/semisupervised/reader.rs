@@ -67,8 +67,8 @@ impl Reader<'_> {
     }
 
     /// Shows each sentence that is wanted by its shard and by what it is for: these two, its words, and whether it is the first
-    /// part of one that was cut; and problems, with their files and what these are for. Returns what each file as a whole is, so that it can be told from
-    /// another one, and how many documents there are.
+    /// part of one that was cut; and problems, with their files and what these are for. Returns what each file as a whole is, so
+    /// that it can be told from another one, and how many documents there are.
     pub fn each_sentence(
         &self,
         is_wanted: impl Fn(u32, Use) -> bool,
