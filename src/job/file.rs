@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
+use super::settings::{Reader, Trail, UnknownKey};
 use crate::error::{Error, Result};
 
 /// A job file, read and resolved, but not yet understood.
@@ -87,38 +87,49 @@ impl Document {
     }
 
     /// Understands the whole file as a job of one kind.
-    pub fn read_job<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T> {
+    pub fn read_job<T: DeserializeOwned>(&self) -> Result<T> {
         self.read(&Value::Table(self.table.clone()), "")
     }
 
     /// Understands `value`, which stands at `path` in the file, and refuses keys that `T` does not have.
-    pub fn read<T: DeserializeOwned + Serialize + Default>(&self, value: &Value, path: &str) -> Result<T> {
-        let mut unknown = Vec::new();
-        let read = serde_ignored::deserialize(value.clone(), |ignored| unknown.push(keys_of(&ignored)));
-        let read: T = read.map_err(|e: toml::de::Error| {
-            let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
-            Error::Usage(format!("{}: {place}{}", self.name(), to_one_paragraph(&e)))
-        })?;
-        match unknown.first() {
-            Some(keys) => Err(self.refuse_key(keys, path, &Value::try_from(T::default()).expect("settings are TOML"))),
-            None => Ok(read),
+    pub fn read<T: DeserializeOwned>(&self, value: &Value, path: &str) -> Result<T> {
+        let mut trail = Trail::default();
+        let read = T::deserialize(Reader { value: value.clone(), trail: &mut trail });
+        match (read, trail.unknown.first()) {
+            (Err(error), _) => Err(self.refuse_value(&error, path, &trail.path)),
+            (Ok(_), Some(unknown)) => Err(self.refuse_key(unknown, path)),
+            (Ok(read), None) => Ok(read),
         }
     }
 
-    /// Says that nobody reads the key at `keys` below `path`; `known` has every key that is read there.
-    fn refuse_key(&self, keys: &[String], path: &str, known: &Value) -> Error {
-        let (key, parents) = keys.split_last().expect("a key");
-        let siblings = parents.iter().try_fold(known, |value, parent| value.get(parent));
-        let siblings: Vec<&str> =
-            siblings.and_then(Value::as_table).map(|t| t.keys().map(String::as_str).collect()).unwrap_or_default();
-        let full: Vec<&str> =
-            path.split('.').filter(|p| !p.is_empty()).chain(keys.iter().map(String::as_str)).collect();
-        let hint = match nearest(key, &siblings) {
+    /// Says that the value at `keys` below `path` is not what it should be.
+    fn refuse_value(&self, error: &toml::de::Error, path: &str, keys: &[String]) -> Error {
+        let full = below(path, keys);
+        let place = if full.is_empty() { String::new() } else { format!("{}: ", full.join(".")) };
+        Error::Usage(format!("{}: {place}{}", self.address(&full), to_one_paragraph(error)))
+    }
+
+    /// Says that nothing reads a key below `path`.
+    fn refuse_key(&self, unknown: &UnknownKey, path: &str) -> Error {
+        let full = below(path, &unknown.path);
+        let key = full.last().expect("a key");
+        let hint = match nearest(key, unknown.known) {
             Some(near) => format!("; did you mean `{near}`?"),
-            None => format!("; known here: {}", siblings.join(", ")),
+            None => {
+                let mut known = unknown.known.to_vec();
+                known.sort_unstable();
+                format!("; known here: {}", known.join(", "))
+            }
         };
-        let line = self.line_of(&full).map_or(String::new(), |line| format!(":{line}"));
-        Error::Usage(format!("{}{line}: unknown key `{}`{hint}", self.name(), full.join(".")))
+        Error::Usage(format!("{}: unknown key `{}`{hint}", self.address(&full), full.join(".")))
+    }
+
+    /// The file's name, with the line on which the key at `path` is set if the file sets it.
+    fn address(&self, path: &[&str]) -> String {
+        match self.line_of(path) {
+            Some(line) => format!("{}:{line}", self.name),
+            None => self.name.clone(),
+        }
     }
 
     /// The line on which the key at `path` is set, where the file (and not `--set`) sets it.
@@ -208,15 +219,9 @@ pub fn set(mut table: &mut Table, path: &str, value: Value) -> std::result::Resu
     Ok(())
 }
 
-/// The keys on the way to something that was ignored.
-fn keys_of(path: &serde_ignored::Path<'_>) -> Vec<String> {
-    use serde_ignored::Path::*;
-    match path {
-        Root => vec![],
-        Seq { parent, index } => [keys_of(parent), vec![index.to_string()]].concat(),
-        Map { parent, key } => [keys_of(parent), vec![key.clone()]].concat(),
-        Some { parent } | NewtypeStruct { parent } | NewtypeVariant { parent } => keys_of(parent),
-    }
+/// `keys`, which stand below `path`, from the top of the file.
+fn below<'a>(path: &'a str, keys: &'a [String]) -> Vec<&'a str> {
+    path.split('.').filter(|part| !part.is_empty()).chain(keys.iter().map(String::as_str)).collect()
 }
 
 /// The one of `known` that `word` was probably meant to be.

@@ -5,6 +5,7 @@
 //! - `folder`: the run folder, its lock, and writing files that are whole or absent
 //! - `manifest`: what a run says of itself: state, versions, seed, inputs
 //! - `model_file`: the file `model` of a run folder
+//! - `settings`: TOML values become settings; keys that nothing reads are found
 //! - `session`: one run: its workers, its folder, and what is said of it there
 //! - `training`: what jobs that are trained by sweeps have in common
 
@@ -14,6 +15,7 @@ pub mod folder;
 pub mod manifest;
 pub mod model_file;
 pub mod session;
+pub mod settings;
 pub mod training;
 
 use crate::adaptor::{self, job::AdaptorJob};
