@@ -1,5 +1,5 @@
 //! A pass of parsing over raw text, as a training: a sweep parses a part of every shard, and nothing has to be brought
-//! together. The workers of a process help each other ([`super::pool`]).
+//! together. The workers of a process help each other (`pool`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;

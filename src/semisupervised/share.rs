@@ -1,5 +1,5 @@
 //! What the threads of a process have in common: the first worker's parser, of which there is one copy for them, and the
-//! sentences that they parse with it ([`super::pool`]).
+//! sentences that they parse with it (`pool`).
 //!
 //! The parser travels to the first worker of every other process, which leaves it where the others of its process find it.
 

@@ -427,10 +427,10 @@ fn a_stuck_process_is_named() {
 fn a_process_that_works_for_long_is_not_stuck() {
     let folder = folder();
     write(folder.path(), "corpus.txt", corpus(100, 300));
-    // A round is one call of 1000 sweeps over a single shard, while process 1 has nothing to do but wait.
+    // A round is one call of 4000 sweeps over a single shard, while process 1 has nothing to do but wait.
     let job = job(
         folder.path(),
-        "[model]\ntopics = 20\n[sampler]\nsweeps = 1000\nsync_every = 1000\n[evaluation]\nevery = 0\n",
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 4000\nsync_every = 4000\n[evaluation]\nevery = 0\n",
     );
     let out = folder.path().join("out");
     let began = Instant::now();
