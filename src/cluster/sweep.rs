@@ -313,7 +313,7 @@ impl<'a, M: Model> Driver<'a, M> {
             history: vec![],
             mine: Own::of(worker).below(schedule.shards).collect(),
             merge: table.map(|(row_count, columns, held)| MergeRows::new(worker, row_count, columns, held)),
-            route: Route::new(worker),
+            route: Route::new(worker, "Synchronisation"),
             figures: AllGather::new(worker, "Figures"),
             reports: AllGather::new(worker, "Reports"),
             choices: AllGather::new(worker, "Choices"),

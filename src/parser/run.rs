@@ -137,7 +137,7 @@ pub fn supervise(
             let tokens = tokeniser.tokens(treebank, plan.schedule.shards, is_mine);
             let own: Vec<u32> = own.below(plan.schedule.shards).collect();
             let trainer = Trainer::new(plan, lexicon, &own, tokens);
-            let mut letters = Route::new(worker);
+            let mut letters = Route::new(worker, "Letters");
             let (trainer, end) = train(worker, trainer, &plan.schedule, control, |_, round| tell(round))?;
             Ok((end, gather(worker, &mut letters, trainer.hierarchies(lexicon))?))
         }

@@ -156,7 +156,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher, desk: &Desk) -> 
     }
     let parsed = AllGather::<(u64, f64)>::new(worker, "Parsed");
     let mut memory = AllGather::<(f64, u64)>::new(worker, "Memory");
-    let letters = Route::new(worker);
+    let letters = Route::new(worker, "Letters");
     let mut stages = Stages {
         plan,
         watcher,

@@ -36,12 +36,12 @@ pub struct Route {
 
 impl Route {
     /// Builds the dataflow. Every worker must call this, in the same order among its dataflows.
-    pub fn new(worker: &mut Worker) -> Route {
+    pub fn new(worker: &mut Worker, name: &str) -> Route {
         let mut input = InputHandle::new_with_builder();
         let probe = ProbeHandle::new();
         let received: Rc<RefCell<ByRound>> = Rc::default();
         let kept = received.clone();
-        worker.dataflow_named::<u64, _, _>("Route", |scope| {
+        worker.dataflow_named::<u64, _, _>(name, |scope| {
             input
                 .to_stream(scope)
                 .unary::<CapacityContainerBuilder<Vec<()>>, _, _, _>(

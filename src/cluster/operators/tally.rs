@@ -3,10 +3,12 @@
 //! Every worker adds and takes away; equal keys meet on the worker that owns them and are netted out there, so worker 0
 //! hears of each key at most once per round, and only when its count changed. Counts are integers: the order in which
 //! differences arrive does not show.
+//!
+//! In the dataflow a key is its bytes, so that there is one dataflow for all types of keys.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::hash::Hash;
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 use differential_dataflow::input::InputSession;
@@ -18,45 +20,32 @@ use timely::worker::Worker;
 
 use super::wait;
 
-/// What can be counted.
-pub trait Key: Clone + Ord + Hash + std::fmt::Debug + Serialize + DeserializeOwned + Send + 'static {}
-impl<K: Clone + Ord + Hash + std::fmt::Debug + Serialize + DeserializeOwned + Send + 'static> Key for K {}
+/// What can be counted: keys are equal where their bytes are.
+pub trait Key: Clone + Ord + Serialize + DeserializeOwned + 'static {}
+impl<K: Clone + Ord + Serialize + DeserializeOwned + 'static> Key for K {}
+
+/// Counts by the bytes of their keys.
+type Totals = BTreeMap<Vec<u8>, i64>;
 
 /// One worker's end of a tally.
 pub struct Tally<K: Key> {
-    input: InputSession<u64, K, i64>,
+    input: InputSession<u64, Vec<u8>, i64>,
     probe: ProbeHandle<u64>,
-    totals: Rc<RefCell<BTreeMap<K, i64>>>,
+    totals: Rc<RefCell<Totals>>,
+    key: PhantomData<K>,
 }
 
 impl<K: Key> Tally<K> {
     /// Builds the dataflow. Every worker must call this, in the same order among its dataflows.
     pub fn new(worker: &mut Worker, name: &str) -> Tally<K> {
-        let mut input = InputSession::new();
-        let probe = ProbeHandle::new();
-        let totals = Rc::new(RefCell::new(BTreeMap::new()));
-        let kept = totals.clone();
-        worker.dataflow_named::<u64, _, _>(name, |scope| {
-            input
-                .to_collection(scope)
-                .consolidate()
-                .inner
-                .exchange(|_| 0)
-                .inspect_batch(move |_, changes| {
-                    let mut totals = kept.borrow_mut();
-                    for (key, _, difference) in changes {
-                        correct(&mut totals, key, *difference);
-                    }
-                })
-                .probe_with(&probe);
-        });
-        Tally { input, probe, totals }
+        let (input, probe, totals) = count_bytes(worker, name);
+        Tally { input, probe, totals, key: PhantomData }
     }
 
     /// Counts `key` up, or down, by `difference`.
     pub fn add(&mut self, key: K, difference: i64) {
         if difference != 0 {
-            self.input.update(key, difference);
+            self.input.update(bincode::serialize(&key).expect("keys are plain data"), difference);
         }
     }
 
@@ -70,11 +59,38 @@ impl<K: Key> Tally<K> {
 
     /// The totals of the rounds so far; on worker 0 only, elsewhere nothing.
     pub fn totals(&self) -> BTreeMap<K, i64> {
-        self.totals.borrow().clone()
+        let key = |bytes: &Vec<u8>| bincode::deserialize(bytes).expect("written by the same program");
+        self.totals.borrow().iter().map(|(bytes, &total)| (key(bytes), total)).collect()
     }
 }
 
-fn correct<K: Key>(totals: &mut BTreeMap<K, i64>, key: &K, difference: i64) {
+/// The dataflow, and its two ends.
+fn count_bytes(
+    worker: &mut Worker,
+    name: &str,
+) -> (InputSession<u64, Vec<u8>, i64>, ProbeHandle<u64>, Rc<RefCell<Totals>>) {
+    let mut input = InputSession::<u64, Vec<u8>, i64>::new();
+    let probe = ProbeHandle::new();
+    let totals: Rc<RefCell<Totals>> = Rc::default();
+    let kept = totals.clone();
+    worker.dataflow_named::<u64, _, _>(name, |scope| {
+        input
+            .to_collection(scope)
+            .consolidate()
+            .inner
+            .exchange(|_| 0)
+            .inspect_batch(move |_, changes| {
+                let mut totals = kept.borrow_mut();
+                for (key, _, difference) in changes {
+                    correct(&mut totals, key, *difference);
+                }
+            })
+            .probe_with(&probe);
+    });
+    (input, probe, totals)
+}
+
+fn correct(totals: &mut Totals, key: &[u8], difference: i64) {
     match totals.get_mut(key) {
         Some(total) => {
             *total += difference;
@@ -83,7 +99,7 @@ fn correct<K: Key>(totals: &mut BTreeMap<K, i64>, key: &K, difference: i64) {
             }
         }
         None => {
-            totals.insert(key.clone(), difference);
+            totals.insert(key.to_vec(), difference);
         }
     }
 }
