@@ -31,7 +31,8 @@ impl Prefix {
         let mut before = 0.0;
         // By fours, so that no sum waits for more than six others.
         for group in 0..LANES / 4 {
-            let [a, b, c, d] = [0, 1, 2, 3].map(|i| lanes.0[4 * group + i]);
+            let at = 4 * group;
+            let (a, b, c, d) = (lanes.0[at], lanes.0[at + 1], lanes.0[at + 2], lanes.0[at + 3]);
             let (ab, cd) = (a + b, c + d);
             let sums = &mut sums[4 * group + 1..][..4];
             (sums[0], sums[1], sums[2], sums[3]) = (before + a, before + ab, before + (ab + c), before + (ab + cd));
