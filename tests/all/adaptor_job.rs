@@ -6,7 +6,9 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, figure, folder, free_addresses, real_data, run, run_killed, sawmill, start, write};
+use crate::support::{
+    Running, figure, folder, free_addresses, real_data, run, run_killed, sawmill, skipped, start, write,
+};
 
 /// Utterances of a small language: words that are drawn one by one, blanks between them.
 fn utterances(seed: u64, count: u64) -> String {
@@ -231,11 +233,11 @@ fn bad_grammars_and_strings_are_named() {
 
 /// The peer has token F 66.8 and 73.2 after 200 sweeps; this is a short run.
 #[test]
+#[ignore = "a quarter of a minute; run by scripts/check --all"]
 fn words_of_child_directed_speech_are_found() {
     let Some(data) = real_data("words_of_child_directed_speech_are_found") else { return };
     if !data.join("bernstein-ratner-brent").is_dir() {
-        eprintln!("skipped: there is no bernstein-ratner-brent/ in SAWMILL_DATA");
-        return;
+        return skipped("there is no bernstein-ratner-brent/ in SAWMILL_DATA");
     }
     let folder = folder();
     let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs");

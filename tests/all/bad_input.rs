@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::support::{conllu, folder, run, sawmill, write};
+use crate::support::{conllu, folder, run, sawmill, skipped, write};
 
 /// Runs a job over `files` and returns exit code, stdout, stderr and the summary of treebank `x`.
 fn run_over(folder: &Path, files: &str) -> (i32, String, String, serde_json::Value) {
@@ -277,8 +277,7 @@ fn a_full_disk_is_told() {
     let mounted =
         std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=24k", "none"]).arg(&small).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: a_full_disk_is_told needs the right to mount a small tmpfs");
-        return;
+        return skipped("a_full_disk_is_told needs the right to mount a small tmpfs");
     }
     let (code, _, stderr) = run(sawmill().arg("run").arg(&job).arg("--out").arg(small.join("run")));
     let _ = std::process::Command::new("umount").arg(&small).status();

@@ -153,8 +153,8 @@ fn a_weight_is_what_naming_a_file_so_often_is() {
     assert!(code == 2 && stderr.contains("weight"), "{code}: {stderr}");
 }
 
-#[test]
-fn killed_at_any_moment_and_resumed_by_others_the_grammars_are_the_same() {
+/// Grammars whose process is killed again and again, and goes on with other numbers of workers.
+fn kill_and_resume(spread: &str) {
     let folder = folder();
     let job = job(
         folder.path(),
@@ -162,15 +162,22 @@ fn killed_at_any_moment_and_resumed_by_others_the_grammars_are_the_same() {
          [checkpoint]\nevery = 10\n",
     );
     write(folder.path(), "train.conllu", treebank(1, 1000));
-    for spread in ["estimation.spread='restarts'", "estimation.spread='sentences'"] {
-        let flags = |workers: &'static str| ["--workers", workers, "--set", spread];
-        let whole = folder.path().join("whole");
-        assert_eq!(start(&job, &whole, &flags("2")).end().0, 0);
-        let out = folder.path().join(format!("killed-{}", &spread[19..21]));
-        let kills = run_killed(&job, &out, &["--set", spread], 3, 100..350);
-        assert!(kills >= 1, "{spread}: it was over after {kills} kills");
-        assert!(results(&whole) == results(&out), "{spread}: killed {kills} times");
-    }
+    let whole = folder.path().join("whole");
+    assert_eq!(start(&job, &whole, &["--workers", "2", "--set", spread]).end().0, 0);
+    let out = folder.path().join("killed");
+    let kills = run_killed(&job, &out, &["--set", spread], 3, 100..350);
+    assert!(kills >= 1, "{spread}: it was over after {kills} kills");
+    assert!(results(&whole) == results(&out), "{spread}: killed {kills} times");
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_by_others_the_grammars_of_spread_restarts_are_the_same() {
+    kill_and_resume("estimation.spread='restarts'");
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_by_others_the_grammars_of_spread_sentences_are_the_same() {
+    kill_and_resume("estimation.spread='sentences'");
 }
 
 #[test]

@@ -91,20 +91,28 @@ fn threads_and_processes_give_the_same_language_model() {
     }
 }
 
+/// A language model whose process is killed again and again, and goes on with other numbers of workers.
+fn kill_and_resume(order: &str) {
+    let folder = folder();
+    let sampler = "[sampler]\nsweeps = 300\nburn_in = 20\nsample_every = 3\n[checkpoint]\nevery = 7\n";
+    let job = job(folder.path(), &format!("{order}{sampler}"));
+    write(folder.path(), "train.txt", corpus(1, 6000));
+    let whole = folder.path().join("whole");
+    assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
+    let out = folder.path().join("killed");
+    let kills = run_killed(&job, &out, &[], 5, 100..500);
+    assert!(kills >= 2, "it was over after {kills} kills");
+    assert!(results(&whole) == results(&out), "{order}: killed {kills} times");
+}
+
 #[test]
 fn killed_at_any_moment_and_resumed_by_others_the_language_model_is_the_same() {
-    for order in ["[model]\norder = 4\n", "[model]\norder = 'infinite'\nmax_order = 5\n"] {
-        let folder = folder();
-        let sampler = "[sampler]\nsweeps = 300\nburn_in = 20\nsample_every = 3\n[checkpoint]\nevery = 7\n";
-        let job = job(folder.path(), &format!("{order}{sampler}"));
-        write(folder.path(), "train.txt", corpus(1, 6000));
-        let whole = folder.path().join("whole");
-        assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
-        let out = folder.path().join("killed");
-        let kills = run_killed(&job, &out, &[], 5, 100..500);
-        assert!(kills >= 2, "it was over after {kills} kills");
-        assert!(results(&whole) == results(&out), "{order}: killed {kills} times");
-    }
+    kill_and_resume("[model]\norder = 4\n");
+}
+
+#[test]
+fn killed_at_any_moment_and_resumed_by_others_the_infinite_model_is_the_same() {
+    kill_and_resume("[model]\norder = 'infinite'\nmax_order = 5\n");
 }
 
 /// How often each context, nearest word first, is followed by each word: contexts as long as the order and the sentence's
@@ -286,6 +294,7 @@ fn treebank(data: &Path, folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
 }
 
 #[test]
+#[ignore = "a minute; run by scripts/check --all"]
 fn the_penn_treebank_is_predicted_as_well_as_it_should_be() {
     let Some(data) = real_data("the_penn_treebank_is_predicted_as_well_as_it_should_be") else { return };
     let folder = folder();

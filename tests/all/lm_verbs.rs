@@ -11,7 +11,7 @@ use sawmill::lm::index::{Index, Walk};
 use sawmill::lm::model::LanguageModel;
 use serde_json::Value;
 
-use crate::support::{folder, real_data, run, sawmill, write};
+use crate::support::{folder, real_data, run, sawmill, skipped, write};
 
 /// What small models are trained on: 200 sentences of a language with few words, some of them rare.
 fn small_text() -> String {
@@ -324,7 +324,7 @@ fn compare_with_kenlm(python: &Path, model: &Path, text: &Path, folder: &Path, a
 fn kenlm_reads_the_arpa_file_and_agrees() {
     let python = match python_with_kenlm() {
         Ok(python) => python,
-        Err(reason) => return eprintln!("skipped: there is no kenlm, and it cannot be installed: {reason}"),
+        Err(reason) => return skipped(&format!("there is no kenlm, and it cannot be installed: {reason}")),
     };
     let folder = folder();
     let model = trained(folder.path(), &small_text(), &["model.order=4"]);
@@ -333,7 +333,7 @@ fn kenlm_reads_the_arpa_file_and_agrees() {
     let Some(data) = real_data("KenLM on the Penn Treebank") else { return };
     let (valid, test) = (data.join("ptb10k-lm/ptb.valid.txt"), data.join("ptb10k-lm/ptb.test.txt"));
     if !valid.exists() || !test.exists() {
-        return eprintln!("skipped: KenLM on the Penn Treebank needs ptb10k-lm/ in SAWMILL_DATA");
+        return skipped("KenLM on the Penn Treebank needs ptb10k-lm/ in SAWMILL_DATA");
     }
     let train = std::fs::read_to_string(&valid).unwrap(); // small enough for a test
     let model = trained(folder.path(), &train, &["model.order=5", "sampler.sweeps=5"]);

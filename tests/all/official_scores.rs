@@ -10,12 +10,12 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{folder, real_data, run, sawmill, write};
+use crate::support::{folder, real_data, run, sawmill, skipped, write};
 
 fn script() -> Option<PathBuf> {
     let script = std::env::var_os("SAWMILL_CONLL18_EVAL").map(PathBuf::from).filter(|path| path.is_file());
     if script.is_none() {
-        eprintln!("skipped: comparing scores needs SAWMILL_CONLL18_EVAL, the path of conll18_ud_eval.py");
+        skipped("comparing scores needs SAWMILL_CONLL18_EVAL, the path of conll18_ud_eval.py");
     }
     script
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{folder, run, sawmill};
+use crate::support::{folder, run, sawmill, skipped};
 
 /// The browser, or none, said on stderr.
 fn browser() -> Option<&'static str> {
@@ -11,7 +11,7 @@ fn browser() -> Option<&'static str> {
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()));
     if found.is_none() {
-        eprintln!("skipped: the report is opened in a browser only where chromium is installed");
+        skipped("the report is opened in a browser only where chromium is installed");
     }
     found
 }

@@ -1,6 +1,7 @@
 //! Running sawmill as a user does, and reading what it left.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::ops::{Deref, DerefMut, Range};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -149,11 +150,16 @@ pub fn assert_same_files(left: &BTreeMap<String, Vec<u8>>, right: &BTreeMap<Stri
     }
 }
 
+/// Says that something was skipped, and why. Not by `eprintln`, which the harness keeps to itself where a test passes.
+pub fn skipped(reason: &str) {
+    writeln!(std::io::stderr(), "skipped: {reason}").expect("stderr is open");
+}
+
 /// The folder of real data, or none, said on stderr.
 pub fn real_data(test: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("SAWMILL_DATA").map(PathBuf::from).filter(|path| path.join("treebanks").is_dir());
     if folder.is_none() {
-        eprintln!("skipped: {test} needs SAWMILL_DATA, a folder with treebanks/");
+        skipped(&format!("{test} needs SAWMILL_DATA, a folder with treebanks/"));
     }
     folder
 }

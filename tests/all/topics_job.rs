@@ -10,7 +10,7 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, start, wait_until, write};
+use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, skipped, start, wait_until, write};
 
 /// Documents about four things, each with its own words and some common ones.
 fn corpus(documents: u64, words: u64) -> String {
@@ -314,7 +314,7 @@ impl TwoHosts {
             && ip(format!("-n {a} link set lo up"))
             && ip(format!("-n {b} link set lo up"));
         if !made {
-            eprintln!("skipped: a test on two hosts needs the right to make network namespaces (and `ip`)");
+            skipped("a test on two hosts needs the right to make network namespaces (and `ip`)");
         }
         made.then_some(hosts)
     }
@@ -520,8 +520,7 @@ fn a_full_disk_keeps_the_checkpoint_before() {
     std::fs::create_dir(&small).unwrap();
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=120k", "none"]).arg(&small).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: a_full_disk_keeps_the_checkpoint_before needs the right to mount a small tmpfs");
-        return;
+        return skipped("a_full_disk_keeps_the_checkpoint_before needs the right to mount a small tmpfs");
     }
     write(folder.path(), "corpus.txt", corpus(200, 400));
     let job = job(
@@ -711,6 +710,7 @@ fn odd_corpora_give_a_clear_message_or_a_sensible_result() {
 }
 
 #[test]
+#[ignore = "a minute; run by scripts/check --all"]
 fn on_brown_eight_shards_are_as_good_as_one() {
     let Some(_) = real_data("on_brown_eight_shards_are_as_good_as_one") else { return };
     let folder = folder();

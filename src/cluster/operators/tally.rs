@@ -64,11 +64,11 @@ impl<K: Key> Tally<K> {
     }
 }
 
-/// The dataflow, and its two ends.
-fn count_bytes(
-    worker: &mut Worker,
-    name: &str,
-) -> (InputSession<u64, Vec<u8>, i64>, ProbeHandle<u64>, Rc<RefCell<Totals>>) {
+/// Both ends of the dataflow, and how far it has come.
+type Ends = (InputSession<u64, Vec<u8>, i64>, ProbeHandle<u64>, Rc<RefCell<Totals>>);
+
+/// Builds the dataflow.
+fn count_bytes(worker: &mut Worker, name: &str) -> Ends {
     let mut input = InputSession::<u64, Vec<u8>, i64>::new();
     let probe = ProbeHandle::new();
     let totals: Rc<RefCell<Totals>> = Rc::default();
