@@ -4,7 +4,7 @@
 //! order), stop signals, times. Every record travels to every worker: not for counts.
 //!
 //! Records travel as bytes in the letters of [`Route`], so that there is one dataflow for all types of them: a dataflow
-//! of its own for each type took a tenth of the time that it takes to compile sawmill.
+//! for each type, here and in `tally`, made the compiled library a quarter larger.
 
 use std::marker::PhantomData;
 
