@@ -7,6 +7,7 @@
 
 use super::halves::{Half, Halves, Side};
 use super::scores::{Lanes, Scores};
+use crate::math::pairs;
 
 /// The items of a chart, all halves one after the other, each by head and by the other end. Buffers are reused.
 #[derive(Clone, Debug, Default)]
@@ -142,7 +143,7 @@ impl<const L: usize> Chart<L> {
         if let Some(open) = parts.open {
             let heads = &self.open[open..][..parts.count];
             let dependents = &self.closed[parts.closed..][..parts.count];
-            heads.iter().zip(dependents).for_each(|(a, b)| add_product(&mut far, a, b));
+            pairs::each(heads, dependents, |a, b| add_product(&mut far, a, b));
         }
         let far = product(&far, scores.arc(1, span.head, span.end));
         let at = self.at(number, span.head, span.end);
@@ -174,8 +175,10 @@ impl<const L: usize> Chart<L> {
         let mut sum = [0.0; L];
         if let Some(dependent) = half.dependent {
             let (reached, closed, count) = self.cuts(number, half, dependent, span);
-            let outer = self.closed[closed..].iter().step_by(self.words);
-            self.reached[reached..][..count].iter().zip(outer).for_each(|(a, b)| add_product(&mut sum, a, b));
+            let (reached, outer) = (&self.reached[reached..][..count], &self.closed[closed..]);
+            for cut in 0..count {
+                add_product(&mut sum, &reached[cut], &outer[cut * self.words]);
+            }
         }
         let at = self.at(number, span.head, span.end);
         self.open[at] = sum;
@@ -189,8 +192,12 @@ impl<const L: usize> Chart<L> {
         let words = self.words;
         let size = words * words * halves.all.len();
         for items in [&mut self.open_outside, &mut self.closed_outside, &mut self.reached_outside] {
-            items.clear();
-            items.resize(size, [0.0; L]);
+            if items.len() < size {
+                items.resize(size, [0.0; L]);
+            }
+            for item in &mut items[..size] {
+                *item = [0.0; L];
+            }
         }
         clear(expected, words);
         for word in 0..words {
@@ -236,10 +243,14 @@ impl<const L: usize> Chart<L> {
         let mut open = self.open_outside[at];
         add_product(&mut open, outside, scores.stop(side, 1, span.head));
         let (reached, closed, count) = self.cuts(number, half, dependent, span);
-        let outer = self.closed[closed..].iter().step_by(self.words);
-        self.reached_outside[reached..][..count].iter_mut().zip(outer).for_each(|(to, b)| add_product(to, &open, b));
-        let outer = self.closed_outside[closed..].iter_mut().step_by(self.words);
-        self.reached[reached..][..count].iter().zip(outer).for_each(|(a, to)| add_product(to, &open, a));
+        let (inner, outer) = (&mut self.reached_outside[reached..][..count], &self.closed[closed..]);
+        for cut in 0..count {
+            add_product(&mut inner[cut], &open, &outer[cut * self.words]);
+        }
+        let (inner, outer) = (&self.reached[reached..][..count], &mut self.closed_outside[closed..]);
+        for cut in 0..count {
+            add_product(&mut outer[cut * self.words], &open, &inner[cut]);
+        }
     }
 
     /// From I to the head's half before it, and to the dependent's half towards the head.
@@ -252,15 +263,15 @@ impl<const L: usize> Chart<L> {
         add_product(expected.arc_mut(1, span.head, span.end), &outside, &self.reached_far[at]);
         let near = product(&outside, scores.arc(0, span.head, span.end));
         add_product(expected.arc_mut(0, span.head, span.end), &near, &self.closed[parts.near]);
-        self.closed_outside[parts.near].iter_mut().zip(near).for_each(|(to, near)| *to += near);
+        pairs::each_mut(&mut self.closed_outside[parts.near], &near, |to, near| *to += near);
         if let Some(open) = parts.open {
             let far = product(&outside, scores.arc(1, span.head, span.end));
             let closed = &self.closed[parts.closed..][..parts.count];
             let heads = &mut self.open_outside[open..][..parts.count];
-            heads.iter_mut().zip(closed).for_each(|(to, b)| add_product(to, &far, b));
+            pairs::each_mut(heads, closed, |to, b| add_product(to, &far, b));
             let open = &self.open[open..][..parts.count];
             let dependents = &mut self.closed_outside[parts.closed..][..parts.count];
-            dependents.iter_mut().zip(open).for_each(|(to, a)| add_product(to, &far, a));
+            pairs::each_mut(dependents, open, |to, a| add_product(to, &far, a));
         }
     }
 }

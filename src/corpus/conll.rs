@@ -136,7 +136,8 @@ impl Reader {
         if row.columns != COLUMNS {
             return self.problem(line, Rule::ColumnCount, column_message(&text[at..], row.columns));
         }
-        let mut starts = row.starts.map(|start| start + at as u32);
+        let mut starts = row.starts;
+        starts.iter_mut().for_each(|start| *start += at as u32);
         starts[COLUMNS] = text.len() as u32 + 1;
         let column = |index: usize| &text[starts[index] as usize..starts[index + 1] as usize - 1];
         let due = self.tokens.len() as u32 + 1;

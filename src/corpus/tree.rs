@@ -133,7 +133,9 @@ impl Tree {
         let mut at = 0;
         while at < order.len() {
             let node = order[at];
-            order.extend(self.dependents_backwards(node));
+            for dependent in self.dependents_backwards(node) {
+                order.push(dependent);
+            }
             at += 1;
         }
     }

@@ -11,7 +11,7 @@ use super::sentences::Sentences;
 use super::shape::Shape;
 use crate::chart::inside::Chart;
 use crate::chart::scores::{Lanes, Scores};
-use crate::math::ln;
+use crate::math::{ln, pairs};
 
 /// Grammars that are passed over at once.
 pub const LANES: usize = 8;
@@ -63,7 +63,7 @@ impl Found {
 
 /// Adds numbers to sums.
 pub fn add_all(sums: &mut [f64], values: &[f64]) {
-    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    pairs::each_mut(sums, values, |sum, value| *sum += value);
 }
 
 /// Passes over sentences with the grammars that were loaded last. Buffers are reused.
@@ -165,7 +165,8 @@ impl<const L: usize> Buffers<L> {
                 likelihoods[lane] += weight * (ln(sum[lane]) + lost[lane]);
             }
             if is_expected {
-                let seed = sum.map(|sum| if sum > 0.0 { weight / sum } else { 0.0 });
+                let mut seed = [0.0; L];
+                pairs::each_mut(&mut seed, &sum, |seed, &sum| *seed = if sum > 0.0 { weight / sum } else { 0.0 });
                 self.chart.outside(&self.scores, halves, &seed, &mut self.used);
                 self.count(setting.shape, symbols);
             }

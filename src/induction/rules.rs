@@ -10,7 +10,7 @@ use multiversion::multiversion;
 use super::job::Method;
 use super::shape::{CONTEXTS, Distribution, Shape};
 use crate::math::digamma::{WIDTH, exp_digamma};
-use crate::math::{gamma_ln, ln};
+use crate::math::{gamma_ln, ln, pairs};
 
 /// The levels of a context are at most so many.
 const MOST_LEVELS: usize = 3;
@@ -57,21 +57,21 @@ fn frequencies(shape: &Shape, counts: &[f64], weights: &mut [f64]) {
 fn variational(shape: &Shape, counts: &[f64], weights: &mut [f64]) {
     for group in shape.distributions.chunks(WIDTH) {
         let mut sums = [1.0; WIDTH];
-        for (sum, d) in sums.iter_mut().zip(group) {
+        pairs::each_mut(&mut sums, group, |sum, d| {
             *sum = 0.0;
             for outcome in 0..d.outcomes {
                 let parameter = d.prior_of(outcome) + counts[d.start + outcome];
                 weights[d.start + outcome] = parameter;
                 *sum += parameter;
             }
-        }
-        for (sum, d) in exp_digamma(&sums).into_iter().zip(group) {
+        });
+        pairs::each(&exp_digamma(&sums), group, |sum, d| {
             for chunk in weights[d.start..][..d.outcomes].chunks_mut(WIDTH) {
                 let mut padded = [1.0; WIDTH];
                 padded[..chunk.len()].copy_from_slice(chunk);
-                chunk.iter_mut().zip(exp_digamma(&padded)).for_each(|(weight, value)| *weight = value / sum);
+                pairs::each_mut(chunk, &exp_digamma(&padded), |weight, value| *weight = value / sum);
             }
-        }
+        });
     }
 }
 
@@ -107,9 +107,9 @@ pub fn weigh(shape: &Shape, rules: &[f64], uses: &mut [f64], scales: &mut [f64])
             let (levels, count) = levels(shape, rules, context, symbol);
             for &(probability, dependents) in &levels[..count] {
                 let weight = probability * go_on;
-                arcs.iter_mut().zip(&rules[dependents..][..tags]).for_each(|(arc, rule)| *arc += weight * rule);
+                pairs::each_mut(arcs, &rules[dependents..][..tags], |arc, rule| *arc += weight * rule);
             }
-            scales.iter_mut().zip(arcs).for_each(|(most, arc)| *most = arc.max(*most));
+            pairs::each_mut(scales, arcs, |most, arc| *most = arc.max(*most));
         }
     }
     for tag in 0..tags {
@@ -120,7 +120,7 @@ pub fn weigh(shape: &Shape, rules: &[f64], uses: &mut [f64], scales: &mut [f64])
     for context in 0..CONTEXTS {
         for symbol in 0..shape.symbols() {
             let arcs = &mut uses[shape.arcs(context, symbol)..][..tags];
-            arcs.iter_mut().zip(scales.iter()).for_each(|(arc, scale)| *arc /= scale);
+            pairs::each_mut(arcs, scales, |arc, scale| *arc /= scale);
         }
     }
     for tag in 0..tags {

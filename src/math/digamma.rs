@@ -29,7 +29,8 @@ pub const WIDTH: usize = 8;
 #[inline(always)]
 pub fn exp_digamma(x: &[f64; WIDTH]) -> [f64; WIDTH] {
     let mut out = [0.0; WIDTH];
-    for (out, &x) in out.iter_mut().zip(x) {
+    for lane in 0..WIDTH {
+        let x = x[lane];
         let (mut product, mut slope) = (1.0, 0.0);
         for step in 0..STEPS {
             let factor = x + step as f64;
@@ -42,7 +43,7 @@ pub fn exp_digamma(x: &[f64; WIDTH]) -> [f64; WIDTH] {
         for coefficient in SERIES.iter().rev() {
             series = series * t + coefficient;
         }
-        *out = z * series * exp_of_negative(slope / product);
+        out[lane] = z * series * exp_of_negative(slope / product);
     }
     out
 }

@@ -8,6 +8,7 @@
 pub mod digamma;
 pub mod draws;
 pub mod lanes;
+pub mod pairs;
 pub mod power;
 
 /// ln of the gamma function.

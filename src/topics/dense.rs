@@ -99,11 +99,13 @@ pub(super) fn accumulate(
     running: &mut [Block<f32>],
 ) -> Prefix {
     let mut sums = Block([0.0; LANES]);
-    for ((weights, counts), running) in weights.iter().zip(counts).zip(running) {
+    let length = running.len();
+    let (weights, counts) = (&weights[..length], &counts[..length]);
+    for block in 0..length {
         for lane in 0..LANES {
-            sums.0[lane] += weights.0[lane] * (counts.0[lane] as f32 + beta);
+            sums.0[lane] += weights[block].0[lane] * (counts[block].0[lane] as f32 + beta);
         }
-        *running = sums;
+        running[block] = sums;
     }
     // Without this the compiler shuffles the lanes in the loop to suit the sums across lanes that follow it, and the loop
     // takes four times as long.

@@ -25,7 +25,7 @@ use super::prior::Prior;
 use crate::cluster::rng::Generator;
 use crate::math::draws::{unit, unit_f32};
 use crate::math::lanes::{Block, LANES, blocks, find};
-use crate::math::ln;
+use crate::math::{ln, pairs};
 
 /// ln p of held-out words, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -162,11 +162,11 @@ impl Filter {
         mixture.fill(Block::default());
         for particle in &self.particles {
             let share = (particle.weight * scale / all) as f32;
-            for (sums, weights) in mixture.iter_mut().zip(&particle.weights) {
+            pairs::each_mut(mixture, &particle.weights, |sums, weights| {
                 for lane in 0..LANES {
                     sums.0[lane] += share * weights.0[lane];
                 }
-            }
+            });
         }
     }
 

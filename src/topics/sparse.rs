@@ -151,11 +151,13 @@ fn accumulate(
     running: &mut [Block<f32>],
 ) -> Prefix {
     let mut sums = Block([0.0; LANES]);
-    for ((topics, counts), running) in topics.iter().zip(counts).zip(running) {
+    let length = running.len();
+    let (topics, counts) = (&topics[..length], &counts[..length]);
+    for block in 0..length {
         for lane in 0..LANES {
-            sums.0[lane] += counts.0[lane] * factor[topics.0[lane] as usize];
+            sums.0[lane] += counts[block].0[lane] * factor[topics[block].0[lane] as usize];
         }
-        *running = sums;
+        running[block] = sums;
     }
     // See the dense kernel.
     Prefix::new(&std::hint::black_box(sums))

@@ -51,7 +51,9 @@ impl Reorderer {
         self.families.clear();
         for node in 1..=root as u32 {
             self.starts[node as usize] = self.families.len() as u32;
-            self.families.extend(tree.dependents_backwards(node));
+            for dependent in tree.dependents_backwards(node) {
+                self.families.push(dependent);
+            }
             self.families.push(node);
         }
         self.starts[root + 1] = self.families.len() as u32;

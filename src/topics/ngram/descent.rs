@@ -16,6 +16,7 @@ use super::rules::Rules;
 use super::seating::Touched;
 use super::seats::{Slot, Weights};
 use crate::math::lanes::{Block, LANES, blocks};
+use crate::math::pairs;
 use crate::restaurant::seating::{DEEPEST, Path};
 use crate::restaurant::tree::{NONE, Tree};
 
@@ -130,7 +131,7 @@ impl Descent {
         let depth = self.path.depth();
         let [no, yes] = &mut self.sides;
         rules.coins.probabilities(&counts.coins, &self.coin[1], yes);
-        no[..=depth].iter_mut().zip(&yes[..=depth]).for_each(|(no, yes)| *no = 1.0 - yes);
+        pairs::each_mut(&mut no[..=depth], &yes[..=depth], |no, yes| *no = 1.0 - yes);
     }
 
     /// The vector of a depth, made from that of the depth before.
@@ -258,9 +259,9 @@ impl Descent {
                 continue;
             }
             let part = self.part(1, depth) as f32;
-            for (mixed, vector) in self.mixed.iter_mut().zip(&self.vectors[depth]) {
-                mixed.0.iter_mut().zip(&vector.0).for_each(|(mixed, p)| *mixed += part * p);
-            }
+            pairs::each_mut(&mut self.mixed, &self.vectors[depth], |mixed, vector| {
+                pairs::each_mut(&mut mixed.0, &vector.0, |mixed, p| *mixed += part * p);
+            });
         }
         if self.form.has_global() {
             let of_depth = |depth: usize| self.part(0, depth) * self.probability(0, depth);
@@ -283,11 +284,12 @@ fn lean(vector: &mut [Block<f32>], yes: f32, more: f32) {
 /// Multiplies a vector by the shares of all topics.
 #[inline(always)]
 fn scale(vector: &mut [Block<f32>], weights: &[Weights]) {
-    for (block, weights) in vector.iter_mut().zip(weights.chunks(LANES)) {
-        match <&[Weights; LANES]>::try_from(weights) {
-            Ok(weights) => block.0.iter_mut().zip(weights).for_each(|(p, weights)| *p *= weights.share),
-            Err(_) => block.0.iter_mut().zip(weights).for_each(|(p, weights)| *p *= weights.share), // the last one
-        }
+    let (whole, rest) = weights.as_chunks::<LANES>();
+    pairs::each_mut(vector, whole, |block, weights| {
+        pairs::each_mut(&mut block.0, weights, |p, weights| *p *= weights.share);
+    });
+    if let Some(block) = vector.get_mut(whole.len()) {
+        pairs::each_mut(&mut block.0, rest, |p, weights| *p *= weights.share);
     }
 }
 

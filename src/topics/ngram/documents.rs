@@ -92,7 +92,7 @@ pub fn accumulate(
 /// Adds (n_jk + alpha_k) p_k of a block of topics.
 #[inline(always)]
 fn add_weights(sums: &mut Block<f32>, counts: &[u32], alpha: &Block<f32>, vector: &Block<f32>) {
-    for (((sum, &count), alpha), p) in sums.0.iter_mut().zip(counts).zip(&alpha.0).zip(&vector.0) {
-        *sum += (count as f32 + alpha) * p;
+    for (lane, &count) in counts.iter().enumerate() {
+        sums.0[lane] += (count as f32 + alpha.0[lane]) * vector.0[lane];
     }
 }

@@ -46,7 +46,7 @@ use super::weights::Weights;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
 use crate::math::lanes::LANES;
-use crate::math::ln;
+use crate::math::{ln, pairs};
 use crate::restaurant::merge::Change;
 use crate::restaurant::seating::{DEEPEST, Path};
 use crate::restaurant::tree::{NONE, Tree};
@@ -548,9 +548,12 @@ impl TableSampler {
                 let more = token as f64;
                 let values = &mut weights.values;
                 let (whole, global, of_old) = (1.0 / (others + more), values[0], values[old]);
-                for ((weight, &count), alpha) in values.iter_mut().zip(in_document).zip(&self.alpha) {
-                    *weight *= (f64::from(count) + alpha + more) * whole;
-                }
+                let alphas = &self.alpha[..self.topics];
+                let mut topic = 0;
+                pairs::each_mut(&mut values[..self.topics], in_document, |weight, &count| {
+                    *weight *= (f64::from(count) + alphas[topic] + more) * whole;
+                    topic += 1;
+                });
                 let in_old = f64::from(in_document[old] - tokens.len() as u32);
                 values[old] = of_old * (in_old + self.alpha[old] + more) * whole;
                 if is_switching {
@@ -568,8 +571,8 @@ fn weigh_customer(descent: &Descent, rules: &Rules, depth: usize, weights: &mut 
     match depth {
         0 => weights.fill(rules.base),
         _ => {
-            for (weights, block) in weights.chunks_mut(LANES).zip(descent.vector(depth - 1)) {
-                weights.iter_mut().zip(&block.0).for_each(|(weight, &p)| *weight = f64::from(p));
+            for (at, block) in descent.vector(depth - 1).iter().enumerate() {
+                pairs::each_mut(&mut weights[at * LANES..], &block.0, |weight, &p| *weight = f64::from(p));
             }
         }
     }
@@ -604,7 +607,7 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
             let (c, t) = without(&seats.at[rooms.start + old]);
             of_old *= step(c, t, 0);
             let shares = &seats.weights[rooms];
-            values.iter_mut().zip(shares).for_each(|(value, weights)| *value *= f64::from(weights.share));
+            pairs::each_mut(values, shares, |value, weights| *value *= f64::from(weights.share));
         } else {
             for room in rooms {
                 let topic = seats.topic(room);
@@ -625,14 +628,14 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
             let more = f64::from(i);
             if i < node.tables {
                 let empty = (b + more) / (b + a * more);
-                for (weight, slot) in values.iter_mut().zip(of_topics) {
+                pairs::each_mut(values, of_topics, |weight, slot| {
                     let (c, t) = with(slot);
                     *weight *= (b + a * (t + more)) / (b + c + more) * empty;
-                }
+                });
             } else {
-                for (weight, slot) in values.iter_mut().zip(of_topics) {
+                pairs::each_mut(values, of_topics, |weight, slot| {
                     *weight *= (b + more) / (b + f64::from(slot.customers) + more);
-                }
+                });
             }
             values[old] = of_old;
             weights.multiplied();

@@ -97,9 +97,10 @@ impl Weights {
     pub fn choose(&mut self, rng: &mut Generator) -> usize {
         self.finish();
         let mut sum = 0.0;
-        for (run, values) in self.runs.iter_mut().zip(self.values.chunks(RUN)) {
-            *run = values.iter().sum();
-            sum += *run;
+        for (number, values) in self.values.chunks(RUN).enumerate() {
+            let run = values.iter().sum();
+            self.runs[number] = run;
+            sum += run;
         }
         assert!(sum > 0.0, "the weights of a block add up to {sum}");
         let mut lot = unit(rng) * sum;
@@ -113,8 +114,8 @@ impl Weights {
         }
         let first = last * RUN;
         let values = &self.values[first..(first + RUN).min(self.values.len())];
-        for (topic, &value) in (first..).zip(values).filter(|(_, value)| **value > 0.0) {
-            last = topic;
+        for (topic, &value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+            last = first + topic;
             lot -= value;
             if lot < 0.0 {
                 break;

@@ -6,6 +6,7 @@
 //! order is infinite, p(w | h) is the mean of these over the lengths of contexts, by p(n | h).
 
 use crate::math::lanes::{Block, LANES, blocks};
+use crate::math::pairs;
 use crate::restaurant::order::StopPrior;
 use crate::restaurant::seating::{DEEPEST, Path};
 use crate::restaurant::tree::{Tree, Visits};
@@ -83,12 +84,13 @@ impl BackOff<'_> {
         let dishes = self.tree.dishes_of(restaurant);
         let dishes = dishes.start as usize..dishes.end as usize;
         let mut parts = [0.0f64; 4];
-        let (seats, outcomes) = (&self.seats[dishes.clone()], &self.tree.outcomes[dishes]);
-        for (seats, outcomes) in seats.chunks(4).zip(outcomes.chunks(4)) {
-            for ((part, seats), outcome) in parts.iter_mut().zip(seats).zip(outcomes) {
-                *part += f64::from(seats * at(factors, *outcome));
-            }
-        }
+        let (fours, rest) = self.seats[dishes.clone()].as_chunks::<4>();
+        let (outcomes_of_fours, outcomes_of_rest) = self.tree.outcomes[dishes].as_chunks::<4>();
+        let mut add = |part: usize, seats: f32, outcome: u32| parts[part] += f64::from(seats * at(factors, outcome));
+        pairs::each(fours, outcomes_of_fours, |seats, outcomes| {
+            (0..4).for_each(|part| add(part, seats[part], outcomes[part]));
+        });
+        (0..rest.len()).for_each(|part| add(part, rest[part], outcomes_of_rest[part]));
         (parts[0] + parts[1]) + (parts[2] + parts[3])
     }
 }

@@ -10,6 +10,7 @@
 use multiversion::multiversion;
 
 use crate::math::lanes::{Block, LANES, blocks, total};
+use crate::math::pairs;
 use crate::math::power::Power;
 use crate::topics::counts::TopicCounts;
 use crate::topics::prior::Prior;
@@ -138,10 +139,8 @@ fn rescale(
             }
         }
         if tile % STRETCH == STRETCH - 1 || tile == width - 1 {
-            for (sum, part) in sums.iter_mut().zip(&mut parts) {
-                *sum += f64::from(total(part));
-                *part = Block([0.0; LANES]);
-            }
+            pairs::each_mut(sums, &parts, |sum, part| *sum += f64::from(total(part)));
+            parts = [Block([0.0; LANES]); TOKENS];
         }
     }
 }
@@ -151,12 +150,12 @@ fn rescale(
 #[inline(always)]
 fn product(rows: &[Block<f32>], mixtures: &[[f32; GROUP]]) -> [Block<f32>; GROUP] {
     let mut sums = [Block([0.0; LANES]); GROUP];
-    for (row, by_token) in rows.iter().zip(mixtures) {
+    pairs::each(rows, mixtures, |row, by_token| {
         for lane in 0..LANES {
             for token in 0..GROUP {
                 sums[token].0[lane] += by_token[token] * row.0[lane];
             }
         }
-    }
+    });
     sums
 }
