@@ -28,18 +28,23 @@ pub struct Chart<const L: usize> {
 
 type Items<const L: usize> = Vec<Lanes<L>>;
 
-/// to += a b
+/// to += a b. The sums are stored when all of them are there: otherwise the compiler goes lane by lane where it cannot tell
+/// that `to` is apart from the others.
 #[inline(always)]
 fn add_product<const L: usize>(to: &mut Lanes<L>, a: &Lanes<L>, b: &Lanes<L>) {
+    let mut sums = *to;
     for lane in 0..L {
-        to[lane] += a[lane] * b[lane];
+        sums[lane] += a[lane] * b[lane];
     }
+    *to = sums;
 }
 
 #[inline(always)]
 fn product<const L: usize>(a: &Lanes<L>, b: &Lanes<L>) -> Lanes<L> {
     let mut out = [0.0; L];
-    add_product(&mut out, a, b);
+    for lane in 0..L {
+        out[lane] = a[lane] * b[lane];
+    }
     out
 }
 

@@ -218,9 +218,11 @@ impl<const L: usize> Buffers<L> {
 
 #[inline(always)]
 fn add<const L: usize>(to: &mut Lanes<L>, value: &Lanes<L>) {
+    let mut sums = *to; // as in the chart: stored at once
     for lane in 0..L {
-        to[lane] += value[lane];
+        sums[lane] += value[lane];
     }
+    *to = sums;
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
