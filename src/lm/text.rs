@@ -128,7 +128,7 @@ impl Paths for Tokens {
     }
 
     /// Words before the token, nearest first; the begin of the sentence is the last.
-    #[inline]
+    #[inline(always)]
     fn element(&self, token: usize, depth: usize) -> Option<u32> {
         let before = &self.words[..self.at[token] as usize];
         let nearer = &before[before.len().checked_sub(depth)?..];
@@ -136,6 +136,12 @@ impl Paths for Tokens {
             return None;
         }
         before.len().checked_sub(depth + 1).map(|at| before[at])
+    }
+
+    fn length(&self, token: usize) -> usize {
+        let before = &self.words[..self.at[token] as usize];
+        let nearest = &before[before.len().saturating_sub(self.depth)..];
+        nearest.iter().rev().position(|&word| word == self.begin).map_or(nearest.len(), |begin| begin + 1)
     }
 }
 
