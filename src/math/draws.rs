@@ -128,62 +128,78 @@ pub fn dirichlet(weights: &mut [f64], rng: &mut impl Rng) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::cluster::rng::{Purpose, generator};
+    use crate::math::exactness::{Draws, Mean, assert_exact, assert_mean};
 
-    /// Mean and variance of `n` draws.
-    fn moments(n: u32, mut draw: impl FnMut() -> f64) -> (f64, f64) {
+    const DRAWS: f64 = 100_000.0;
+
+    /// Mean and variance of [`DRAWS`] draws.
+    fn moments(mut draw: impl FnMut() -> f64) -> (f64, f64) {
         let (mut sum, mut squares) = (0.0, 0.0);
-        for _ in 0..n {
+        for _ in 0..DRAWS as u32 {
             let x = draw();
             sum += x;
             squares += x * x;
         }
-        let mean = sum / f64::from(n);
-        (mean, squares / f64::from(n) - mean * mean)
+        let mean = sum / DRAWS;
+        (mean, squares / DRAWS - mean * mean)
     }
 
     #[test]
     fn binomial_draws_have_the_binomial_distribution() {
         let mut rng = generator(2, Purpose::Synth, 0, 0);
         for (n, p) in [(4u64, 0.3), (30, 0.35), (30, 0.6), (60, 0.5)] {
-            let mut seen = vec![0.0; n as usize + 1];
+            let (mut seen, mut exact) = (BTreeMap::new(), BTreeMap::new());
             let draws = 200_000;
-            (0..draws).for_each(|_| seen[binomial(n, p, &mut rng) as usize] += 1.0 / f64::from(draws));
-            let mut exact = libm::pow(1.0 - p, n as f64);
-            let mut distance = 0.0;
-            for (k, seen) in seen.iter().enumerate() {
-                distance += (seen - exact).abs() / 2.0;
-                exact *= p / (1.0 - p) * (n - k as u64) as f64 / (k + 1) as f64;
+            (0..draws).for_each(|_| *seen.entry(binomial(n, p, &mut rng)).or_default() += 1.0);
+            let mut probability = libm::pow(1.0 - p, n as f64);
+            for k in 0..=n {
+                exact.insert(k, probability);
+                probability *= p / (1.0 - p) * (n - k) as f64 / (k + 1) as f64;
             }
-            assert!(distance < 0.006, "Binomial({n}, {p}): {distance} from the exact distribution");
+            // A generator that is off by 0.012 passes with probability exp(-14).
+            assert_exact(&format!("Binomial({n}, {p})"), &seen, &exact, Draws::Independent(draws), 0.006);
         }
+    }
+
+    /// Asserts the mean that [`moments`] gives, for a distribution with this mean and variance.
+    fn assert_mean_is(what: &str, mean: f64, exact: f64, variance: f64) {
+        let error = libm::sqrt(variance / DRAWS);
+        assert_mean(what, Mean { value: mean, error }, Mean { value: exact, error: 0.0 }, 0.02);
     }
 
     #[test]
     fn moments_are_those_of_the_distributions() {
         let mut rng = generator(1, Purpose::Synth, 0, 0);
         for shape in [0.3, 1.0, 2.5, 400.0] {
-            // Mean and variance of Gamma(a, 1) are both a; the bounds are five standard errors.
-            let (mean, variance) = moments(100_000, || gamma(shape, &mut rng));
-            let error = libm::sqrt(shape / 100_000.0);
-            assert!((mean - shape).abs() < 5.0 * error, "mean {mean} of Gamma({shape})");
-            let error = shape * libm::sqrt((2.0 + 6.0 / shape) / 100_000.0);
-            assert!((variance - shape).abs() < 5.0 * error, "variance {variance} of Gamma({shape})");
+            // Mean and variance of Gamma(a, 1) are both a; the variance has a variance of (2 + 6 / a) a^2.
+            let (mean, variance) = moments(|| gamma(shape, &mut rng));
+            assert_mean_is(&format!("Gamma({shape})"), mean, shape, shape);
+            assert_mean_is(
+                &format!("variance of Gamma({shape})"),
+                variance,
+                shape,
+                (2.0 + 6.0 / shape) * shape * shape,
+            );
         }
         for (n, p) in [(3, 0.2), (40, 0.05), (40, 0.97), (1000, 0.3), (1_000_000, 0.7)] {
-            // Mean n p, variance n p (1 - p), whose own error is about sqrt(2 / 100,000) of it; five standard errors.
+            // Mean n p, variance n p (1 - p), whose own variance is its square times 2 + (1 - 6 p (1 - p)) / (n p (1 - p)).
             let (exact, spread) = (n as f64 * p, n as f64 * p * (1.0 - p));
-            let (mean, variance) = moments(100_000, || binomial(n, p, &mut rng) as f64);
-            assert!((mean - exact).abs() < 5.0 * libm::sqrt(spread / 100_000.0), "mean {mean} of Binomial({n}, {p})");
-            assert!((variance / spread - 1.0).abs() < 0.05, "variance {variance} of Binomial({n}, {p})");
+            let (mean, variance) = moments(|| binomial(n, p, &mut rng) as f64);
+            assert_mean_is(&format!("Binomial({n}, {p})"), mean, exact, spread);
+            let of_variance = spread * spread * (2.0 + (1.0 - 6.0 * p * (1.0 - p)) / spread);
+            assert_mean_is(&format!("variance of Binomial({n}, {p})"), variance, spread, of_variance);
         }
-        let (mean, _) = moments(100_000, || geometric(0.2, &mut rng) as f64); // mean (1 - p) / p, variance (1 - p) / p^2
-        assert!((mean - 4.0).abs() < 5.0 * libm::sqrt(20.0 / 100_000.0), "mean {mean} of tails before heads");
-        let (mean, _) = moments(100_000, || beta(2.0, 3.0, &mut rng)); // mean 2/5, variance 1/25
-        assert!((mean - 0.4).abs() < 5.0 * 0.2 / libm::sqrt(100_000.0), "mean {mean} of Beta(2, 3)");
-        // E ln Beta(a, b) = digamma(a) - digamma(a + b); for a = 2, b = 3 that is -(1/2 + 1/3 + 1/4).
-        let (mean, _) = moments(100_000, || beta_ln(2.0, 3.0, &mut rng));
-        assert!((mean + 13.0 / 12.0).abs() < 0.01, "mean {mean} of ln Beta(2, 3)");
+        let (mean, _) = moments(|| geometric(0.2, &mut rng) as f64); // mean (1 - p) / p, variance (1 - p) / p^2
+        assert_mean_is("tails before heads", mean, 4.0, 20.0);
+        let (mean, _) = moments(|| beta(2.0, 3.0, &mut rng));
+        assert_mean_is("Beta(2, 3)", mean, 2.0 / 5.0, 1.0 / 25.0);
+        // E ln Beta(a, b) = digamma(a) - digamma(a + b), the variance trigamma(a) - trigamma(a + b); for a = 2 and b = 3
+        // that is -(1/2 + 1/3 + 1/4) and 1/4 + 1/9 + 1/16.
+        let (mean, _) = moments(|| beta_ln(2.0, 3.0, &mut rng));
+        assert_mean_is("ln Beta(2, 3)", mean, -13.0 / 12.0, 1.0 / 4.0 + 1.0 / 9.0 + 1.0 / 16.0);
     }
 }

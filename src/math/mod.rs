@@ -7,6 +7,8 @@
 
 pub mod digamma;
 pub mod draws;
+#[cfg(test)]
+pub mod exactness;
 pub mod lanes;
 pub mod pairs;
 pub mod power;

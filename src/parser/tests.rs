@@ -24,6 +24,7 @@ use crate::cluster::sweep::{self as training, Control, Model, Round, Schedule};
 use crate::corpus::text::Encoding;
 use crate::corpus::tree::Tree;
 use crate::math::draws::unit;
+use crate::math::exactness::{Draws, assert_exact};
 use crate::restaurant::parameters::Hyperprior;
 use crate::transition::arc_standard::Transition;
 use crate::transition::{ArcStandard, Label, LeftCorner, TransitionSystem, follow_oracle};
@@ -637,18 +638,16 @@ fn derivations_are_drawn_from_their_posterior() {
     let most = exact.values().copied().fold(0.0, f64::max) / all;
     assert!(most < 0.8, "the posterior is spread: {exact:?}");
 
-    // A long chain.
-    const SWEEPS: u64 = 60_000;
+    // A long chain, since some ten sweeps carry as much information as one independent draw.
+    const SWEEPS: u64 = 800_000;
     let mut sampler = Sampler::model(&plan, &lexicon, &treebank, |_| true);
     sampler.draw_shard(0, 0);
     let mut found: BTreeMap<Vec<Derivation>, f64> = BTreeMap::new();
     for sweep in 0..SWEEPS {
         sampler.sweep_shard(0, sweep..sweep + 1, 0);
-        *found.entry(sampler.sentences.derivations()).or_default() += 1.0 / SWEEPS as f64;
+        *found.entry(sampler.sentences.derivations()).or_default() += 1.0;
     }
-    let distance: f64 =
-        exact.iter().map(|(key, p)| (p / all - found.get(key).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0;
-    assert!(distance < 0.01, "total variation {distance}: {found:?} instead of {exact:?} / {all}");
+    assert_exact("derivations", &found, &exact, Draws::Chain(SWEEPS as usize), 0.01);
 }
 
 #[test]

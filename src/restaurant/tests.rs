@@ -13,6 +13,7 @@ use super::seating::{DEEPEST, House, Path};
 use super::stirling::Alone;
 use super::tree::{Dish, NONE, Paths, Planted, Restaurant, Tree, Visits};
 use crate::cluster::rng::{Generator, Purpose, generator};
+use crate::math::exactness::{Draws, Mean, assert_exact, assert_mean};
 use crate::math::{gamma_ln, ln};
 
 /// Tokens given as lists: the context, most important element first, and the outcome last.
@@ -61,14 +62,6 @@ fn weight(a: f64, b: f64, dishes: &[(usize, usize)]) -> f64 {
     let opened: f64 = (1..tables).map(|i| b + a * i as f64).product();
     let seated: f64 = (1..customers).map(|i| b + i as f64).product();
     opened / seated * dishes.iter().map(|&(c, t)| stirling(a, c, t)).product::<f64>()
-}
-
-/// Half the sum of differences between what was seen and the exact distribution (given up to a factor).
-fn distance<K: Ord + Clone>(seen: &BTreeMap<K, f64>, exact: &BTreeMap<K, f64>) -> f64 {
-    let (all, sum): (f64, f64) = (seen.values().sum(), exact.values().sum());
-    let keys: std::collections::BTreeSet<K> = seen.keys().chain(exact.keys()).cloned().collect();
-    let share = |map: &BTreeMap<K, f64>, key: &K, sum: f64| map.get(key).copied().unwrap_or(0.0) / sum;
-    keys.iter().map(|key| (share(seen, key, all) - share(exact, key, sum)).abs()).sum::<f64>() / 2.0
 }
 
 fn tables_for(customers: usize) -> std::ops::RangeInclusive<usize> {
@@ -142,8 +135,7 @@ fn seatings_of_a_restaurant_have_their_exact_distribution() {
                 exact.insert((s, t), weight(a, b, &[(5, s), (3, t)]) * 0.25f64.powi((s + t) as i32));
             }
         }
-        let found = distance(&seen, &exact);
-        assert!(found < 0.01, "a = {a}, b = {b}: {found} from the exact distribution");
+        assert_exact(&format!("a = {a}, b = {b}"), &seen, &exact, Draws::Chain(200_000), 0.01);
     }
 }
 
@@ -171,8 +163,7 @@ fn seatings_of_a_hierarchy_have_their_exact_distribution() {
             }
         }
     }
-    let found = distance(&seen, &exact);
-    assert!(found < 0.01, "{found} from the exact distribution");
+    assert_exact("seatings of a hierarchy", &seen, &exact, Draws::Chain(300_000), 0.01);
 }
 
 /// Two trees over a third, which has restaurants of its own over a given distribution.
@@ -245,8 +236,7 @@ fn trees_over_other_restaurants_have_their_exact_distribution() {
             }
         }
     }
-    let found = distance(&seen, &exact);
-    assert!(found < 0.01, "{found} from the exact distribution");
+    assert_exact("trees over others", &seen, &exact, Draws::Chain(300_000), 0.01);
 }
 
 #[test]
@@ -333,8 +323,7 @@ fn orders_of_tokens_have_their_exact_distribution() {
         }
         exact.insert(orders, sum * libm::exp(ordered));
     }
-    let found = distance(&seen, &exact);
-    assert!(found < 0.01, "{found} from the exact distribution");
+    assert_exact("orders", &seen, &exact, Draws::Chain(300_000), 0.01);
 }
 
 /// Restaurants of one depth: customers, tables, and dishes with theirs.
@@ -380,8 +369,7 @@ fn discount_and_strength_have_their_exact_posterior() {
                 likelihood * libm::exp(of_prior);
         }
     }
-    let found = distance(&seen, &exact);
-    assert!(found < 0.015, "{found} from the exact posterior");
+    assert_exact("a and b", &seen, &exact, Draws::Chain(draws), 0.015);
 }
 
 #[test]
@@ -415,8 +403,9 @@ fn many_restaurants_drawn_together_are_as_if_drawn_one_by_one() {
     }
     for (i, pair) in moments[0].iter().zip(&moments[1]).enumerate() {
         let [(m, v), (n, w)] = [pair.0, pair.1].map(|of| (of[0], of[1] - of[0] * of[0]));
-        let error = libm::sqrt((v + w) / f64::from(rounds));
-        assert!((m - n).abs() < 5.0 * error, "figure {i}: mean {m} together, {n} apart");
+        let [together, apart] =
+            [(m, v), (n, w)].map(|(value, v)| Mean { value, error: libm::sqrt(v / f64::from(rounds)) });
+        assert_mean(&format!("figure {i}"), together, apart, 0.01);
         assert!((v / w - 1.0).abs() < 0.4, "figure {i}: variance {v} together, {w} apart");
     }
 }
@@ -444,11 +433,12 @@ fn large_dishes_are_stepped_back_as_small_ones_are() {
         }
         steps = [steps[0] + not_z, steps[1] + not_z * not_z];
     }
-    let [(m, v), (n, w)] = [leaps, steps].map(|sums: [f64; 2]| {
-        let mean = sums[0] / f64::from(rounds);
-        (mean, sums[1] / f64::from(rounds) - mean * mean)
+    let [leaps, steps] = [leaps, steps].map(|sums: [f64; 2]| {
+        let value = sums[0] / f64::from(rounds);
+        let variance = sums[1] / f64::from(rounds) - value * value;
+        Mean { value, error: libm::sqrt(variance / f64::from(rounds)) }
     });
-    assert!((m - n).abs() < 5.0 * libm::sqrt((v + w) / f64::from(rounds)), "mean {m} by leaps, {n} by steps");
+    assert_mean("leaps and steps", leaps, steps, 0.01);
 }
 
 /// Tokens with contexts of up to 3 elements, out of few symbols.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::gibbs::Gibbs;
 use super::parses::tree;
 use crate::cluster::sweep::Model;
+use crate::math::exactness::{Draws, assert_exact};
 use crate::parser::action::Action;
 use crate::parser::configuration::Configurations;
 use crate::parser::job::{ContextSettings, ModelSettings, Part, Plan};
@@ -89,9 +90,9 @@ fn exact(plan: &Plan, model: &ParserModel, raw: &[Derived], trees: &[Derived]) -
     p
 }
 
-/// How far a long chain is from the posterior: half of the sum of differences, over all derivations of all sentences, each
-/// given as its words, all of which depend on one of them.
-fn distance(sentences: &[(&[&str], usize)], learns: impl Fn(Part) -> bool, sweeps: u64) -> f64 {
+/// Compares a long chain with the posterior over all derivations of all sentences, each given as its words, all of which
+/// depend on one of them.
+fn assert_drawn_exactly(what: &str, sentences: &[(&[&str], usize)], learns: impl Fn(Part) -> bool, sweeps: u64) {
     let (model, treebank) = train(&conllu(&TREES), settings());
     let lexicon = &model.kept.lexicon;
     let mut plan = Plan { learn_every: 0, ..plan(settings()) };
@@ -138,23 +139,20 @@ fn distance(sentences: &[(&[&str], usize)], learns: impl Fn(Part) -> bool, sweep
         gibbs.sweep_shard(0, sweep..sweep + 1, 0);
         *found.entry(gibbs.sentences.derivations(0)).or_default() += 1.0 / sweeps as f64;
     }
-    assert!(found.keys().all(|codes| exact.contains_key(codes)), "{found:?}");
-    exact.iter().map(|(codes, p)| (p / sum - found.get(codes).copied().unwrap_or(0.0)).abs()).sum::<f64>() / 2.0
+    assert_exact(what, &found, &exact, Draws::Chain(sweeps as usize), 0.02);
 }
 
 #[test]
 fn tags_and_trees_are_drawn_from_their_posterior() {
     for (what, is_all) in [("all", true), ("words", false)] {
-        let distance = distance(&[(&["a", "b", "a"], 1)], |part| is_all || part == Part::Word, 120_000);
-        assert!(distance < 0.02, "{what} learn: total variation {distance}");
+        assert_drawn_exactly(what, &[(&["a", "b", "a"], 1)], |part| is_all || part == Part::Word, 120_000);
     }
 }
 
 /// Sentences tell of each other: what one says is among what the other is drawn from.
 #[test]
 fn sentences_are_drawn_from_their_common_posterior() {
-    let distance = distance(&[(&["b", "a"], 0), (&["b", "b"], 1)], |_| true, 120_000);
-    assert!(distance < 0.02, "total variation {distance}");
+    assert_drawn_exactly("two sentences", &[(&["b", "a"], 0), (&["b", "b"], 1)], |_| true, 120_000);
 }
 
 #[test]

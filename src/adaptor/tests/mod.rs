@@ -18,6 +18,7 @@ use enumeration::{enumerate, normalised, weigh};
 use super::derivation::Node;
 use super::grammar::{Adaptor, Grammar, Symbol};
 use super::reader::{Alphabet, Defaults, read};
+use crate::math::exactness::{Draws, assert_exact};
 use crate::restaurant::parameters::Hyperprior;
 
 fn grammar(text: &str) -> Grammar {
@@ -27,14 +28,6 @@ fn grammar(text: &str) -> Grammar {
 fn words(grammar: &Grammar, text: &str) -> Vec<Symbol> {
     let terminals = grammar.terminals();
     text.split(' ').map(|word| terminals[word]).collect()
-}
-
-/// Half the sum of differences.
-fn distance(exact: &BTreeMap<String, f64>, seen: &BTreeMap<String, f64>) -> f64 {
-    if let Some(state) = seen.keys().find(|state| !exact.contains_key(*state)) {
-        panic!("{state} cannot be");
-    }
-    exact.iter().map(|(state, p)| (p - seen.get(state).unwrap_or(&0.0)).abs()).sum::<f64>() / 2.0
 }
 
 /// Compares a chain with enumeration; the noise of so many sweeps is about a third of `tolerance`.
@@ -54,9 +47,8 @@ fn check(
     exact: &BTreeMap<String, f64>,
 ) {
     let seen = Chain::new(grammar, strings, power).run(sweeps, steps);
-    let distance = distance(exact, &seen);
     assert!(exact.len() > 10, "{} states", exact.len());
-    assert!(distance < tolerance, "{distance} over {} states", exact.len());
+    assert_exact(&format!("{strings:?}"), &seen, exact, Draws::Chain(sweeps as usize), tolerance);
 }
 
 /// Parses alone.
@@ -174,6 +166,5 @@ fn lda_as_a_grammar_has_the_posterior_of_lda() {
         }
         *seen.entry(state).or_insert(0.0) += 1.0 / f64::from(sweeps);
     }
-    let distance = distance(&exact, &seen);
-    assert!(distance < 0.02, "{distance}");
+    assert_exact("topics", &seen, &exact, Draws::Chain(sweeps as usize), 0.02);
 }
