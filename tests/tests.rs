@@ -15,6 +15,7 @@
 //! - `parser_job`: parsers: the law, killed and resumed, parses and scores, quality, bad input
 //! - `perplexity`: trained models put to use, and those of other programs
 //! - `page`: the report in a browser
+//! - `run_folder`: what `sawmill run` does in each state of a folder, and whose files it touches
 //! - `semisupervised_job`: parsers that learn from raw text: the law, killed and resumed, what learns and what stays, bad input
 //! - `study_job`: jobs in several variants: side by side, stopped, killed and resumed, bad files
 //! - `synchronisation`: operators against plain sequential twins
@@ -60,6 +61,8 @@ mod parser_job;
 mod perplexity;
 #[path = "all/reader.rs"]
 mod reader;
+#[path = "all/run_folder.rs"]
+mod run_folder;
 #[path = "all/semisupervised_job.rs"]
 mod semisupervised_job;
 #[path = "all/study_job.rs"]

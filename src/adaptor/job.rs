@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::strings::{Format, Reading, Symbols};
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
-use crate::corpus::open;
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result};
 use crate::job::corpus::expand_all;
@@ -294,7 +293,7 @@ impl Plan {
         text
     }
 
-    /// What the result follows from: the settings and the files, but not the workers.
+    /// Hash of the settings that the result follows from: not of how many workers, sweeps or checkpoints there are.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let version = env!("CARGO_PKG_VERSION");
@@ -302,9 +301,6 @@ impl Plan {
         let sampler = SamplerSettings { sweeps: 0, ..self.sampler.clone() };
         let rest = (&self.reading, &self.grammar, &sampler, &self.evaluation, self.seed, self.schedule.shards);
         hasher.update(format!("adaptor {version} {rest:?} {}", self.train.len()).as_bytes());
-        for path in self.files() {
-            hasher.update(open::mark(path).as_bytes());
-        }
         *hasher.finalize().as_bytes()
     }
 }

@@ -13,7 +13,6 @@ use super::variational::Variational;
 use crate::cluster::sweep::{End, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
-use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
@@ -30,13 +29,18 @@ struct Trained {
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
-    let training =
-        Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Sweeps };
+    let training = Training {
+        schedule: &plan.schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "adaptor 1",
+        rest: String::new(),
+        unit: Unit::Sweeps,
+    };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
     record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
@@ -44,7 +48,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
-    record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
+    record.done(seconds)?;
     trained.problems.iter().for_each(|problem| say!("{problem}"));
     Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
@@ -53,6 +57,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let is_leader = worker.index() == 0;
     let corpus = Corpus::read(plan)?;
+    watcher.has_read()?;
     let problems = corpus.problems.clone();
     let mut figures = Figures::new(&corpus);
     if is_leader {

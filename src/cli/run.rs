@@ -1,6 +1,8 @@
 //! `sawmill run`: from a job file to a run folder.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -22,8 +24,14 @@ pub struct Run {
     /// The run folder, instead of the job's `out`
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on from the last checkpoint; do nothing where the result is there; refuse where it is another job's
+    /// Move an earlier run aside and start over; it is removed when the new one is finished
     #[arg(long)]
+    fresh: bool,
+    /// Continue a run that another build of sawmill has started
+    #[arg(long)]
+    accept_other_build: bool,
+    /// Continue an unfinished run, which is what always happens; accepted for old scripts
+    #[arg(long, hide = true, conflicts_with = "fresh")]
     resume: bool,
     /// Show what would be done, and stop
     #[arg(long)]
@@ -34,6 +42,10 @@ pub struct Run {
     /// How to show progress
     #[arg(long, value_enum, default_value = "auto")]
     progress: Style,
+    /// How long a sweep may go on after SIGTERM or SIGUSR1, before a checkpoint is written; a sweep that takes longer is given
+    /// up, and the checkpoint before it counts
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    stop_within: u64,
     /// Stop, with a checkpoint, when standard input ends (`launch` uses this)
     #[arg(long, hide = true)]
     end_with_stdin: bool,
@@ -56,9 +68,12 @@ impl Run {
         let mut session = Session {
             title: self.title(),
             out: out.clone(),
-            resume: self.resume,
+            fresh: self.fresh,
+            accepts_other_build: self.accept_other_build,
             end_with_stdin: self.end_with_stdin,
             stall_after: self.cluster.stall_after(),
+            stop_within: Duration::from_secs(self.stop_within),
+            inputs: Arc::default(),
             cluster,
             progress: self.progress,
             watch: self.watch,

@@ -1,6 +1,7 @@
 //! Starting workers: threads of one process, or of several that find each other.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use timely::WorkerConfig;
@@ -76,11 +77,14 @@ impl Cluster {
 
 /// The build: a hash of the program itself, since another build may count or draw differently.
 pub fn build_hash() -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    if let Ok(program) = std::env::current_exe().and_then(std::fs::File::open) {
-        let _ = hasher.update_reader(program); // what cannot be read is the same nowhere
-    }
-    *hasher.finalize().as_bytes()
+    static HASH: OnceLock<[u8; 32]> = OnceLock::new();
+    *HASH.get_or_init(|| {
+        let mut hasher = blake3::Hasher::new();
+        if let Ok(program) = std::env::current_exe().and_then(std::fs::File::open) {
+            let _ = hasher.update_reader(program); // what cannot be read is the same nowhere
+        }
+        *hasher.finalize().as_bytes()
+    })
 }
 
 /// Waits for the workers of this process.

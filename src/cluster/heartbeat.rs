@@ -5,11 +5,15 @@
 //! second. One that has waited in a synchronisation for longer than `stall_after`, with none of its threads at work, looks for
 //! others that have been silent or idle for as long, names them and ends, so that the job can be started again from its last
 //! checkpoint. One that is waiting too is not to blame; nor is one that uses its processor, however long its shard takes.
+//!
+//! Signs carry counters, not times: whether a process is silent is judged by how long its counters have stood still on the
+//! monotonic clock of the one that waits. So nothing depends on the clocks of hosts, nor on their being set.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,33 +25,60 @@ pub struct Sign {
     pub process: usize,
     pub process_id: u32,
     pub sweep: u64,
-    /// Milliseconds since 1970 at which this was written.
-    pub written: u64,
-    /// Likewise, at which a worker last finished something, or the process was at work.
+    /// Signs that it has written.
+    pub signs: u64,
+    /// How often one of its workers has finished something, or it was found at work.
     pub progress: u64,
-    /// Since when a worker waits for others, or 0.
-    pub waiting: u64,
+    /// Whether a worker waits for others.
+    pub is_waiting: bool,
     /// Seconds of a round that its slowest worker sweeps: a mean in which the last rounds count most.
     pub sweep_seconds: f64,
 }
 
-impl Sign {
-    /// Whether the others wait for this process without end, as far as can be said at `now`.
-    fn is_stuck(&self, now: u64, limit: u64) -> bool {
-        let is_silent = now.saturating_sub(self.written) >= limit;
-        is_silent || (self.waiting == 0 && self.is_idle(now, limit))
+/// The last sign of another process, and for how long its counters have stood still.
+struct Observed {
+    sign: Sign,
+    signed: Instant,
+    progressed: Instant,
+}
+
+impl Observed {
+    fn new(sign: Sign, now: Instant) -> Observed {
+        Observed { sign, signed: now, progressed: now }
     }
 
-    fn is_idle(&self, now: u64, limit: u64) -> bool {
-        now.saturating_sub(self.progress) >= limit
+    fn update(&mut self, sign: Sign, now: Instant) {
+        // Another process id has counters of its own.
+        let is_same = sign.process_id == self.sign.process_id;
+        if !is_same || sign.signs != self.sign.signs {
+            self.signed = now;
+        }
+        if !is_same || sign.progress != self.sign.progress {
+            self.progressed = now;
+        }
+        self.sign = sign;
+    }
+
+    /// Whether the others wait for this process without end, as far as can be said at `now`.
+    fn is_stuck(&self, now: Instant, limit: Duration) -> bool {
+        let is_silent = now.saturating_duration_since(self.signed) >= limit;
+        is_silent || (!self.sign.is_waiting && self.is_idle(now, limit))
+    }
+
+    fn is_idle(&self, now: Instant, limit: Duration) -> bool {
+        now.saturating_duration_since(self.progressed) >= limit
     }
 }
 
 /// Shared by the workers of a process, which set it, and the thread that writes it down.
-#[derive(Default)]
 pub struct Heartbeat {
+    /// What the times below are counted from, in milliseconds.
+    started: Instant,
     sweep: AtomicU64,
+    signs: AtomicU64,
     progress: AtomicU64,
+    progressed: AtomicU64,
+    /// Since when a worker waits; 0 if none does.
     waiting: AtomicU64,
     /// Microseconds that the slowest worker has swept in this round, and in a round of late.
     round_micros: AtomicU64,
@@ -55,8 +86,20 @@ pub struct Heartbeat {
     ended: AtomicBool,
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+impl Default for Heartbeat {
+    fn default() -> Heartbeat {
+        Heartbeat {
+            started: Instant::now(),
+            sweep: AtomicU64::default(),
+            signs: AtomicU64::default(),
+            progress: AtomicU64::default(),
+            progressed: AtomicU64::default(),
+            waiting: AtomicU64::default(),
+            round_micros: AtomicU64::default(),
+            mean_micros: AtomicU64::default(),
+            ended: AtomicBool::default(),
+        }
+    }
 }
 
 /// A process that has used its processors for so many ticks between two signs is at work: one that waits sleeps.
@@ -70,10 +113,28 @@ fn processor_ticks() -> u64 {
     behind_name.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
+/// The folder of signs in a run folder.
+const FOLDER: &str = "processes";
+
 /// Where process `process` leaves its signs.
 fn path(folder: &Path, process: usize) -> PathBuf {
-    folder.join("processes").join(format!("{process}.json"))
+    folder.join(FOLDER).join(format!("{process}.json"))
 }
+
+/// The files that the processes of a job have left in the run folder at `folder`.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_own = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = path.extension().unwrap_or_default();
+        let is_number = !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
+        (is_number && (extension == "json" || extension == "tmp")) || (stem == "nonce" && extension.is_empty())
+    };
+    paths.filter(is_own).collect()
+}
+
+/// How often a sign is written.
+const EVERY: Duration = Duration::from_millis(500);
 
 impl Heartbeat {
     /// Starts writing signs of life into the run folder.
@@ -82,12 +143,12 @@ impl Heartbeat {
         heartbeat.progressed();
         let beating = heartbeat.clone();
         std::thread::spawn(move || {
-            let _ = std::fs::create_dir_all(folder.join("processes"));
             let mut before = processor_ticks();
+            let mut watch = Watch::new(folder.clone(), process, processes, stall_after);
             while !beating.ended.load(Ordering::Relaxed) {
                 beating.write(&folder, process);
-                beating.look_for_stuck_ones(&folder, process, processes, stall_after);
-                std::thread::sleep(Duration::from_millis(500));
+                watch.look(&beating);
+                std::thread::sleep(EVERY);
                 let now = processor_ticks();
                 if now >= before + AT_WORK {
                     beating.progressed();
@@ -98,9 +159,15 @@ impl Heartbeat {
         heartbeat
     }
 
+    /// Milliseconds since the start; never 0.
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64 + 1
+    }
+
     /// A worker has finished something, or is at it.
     pub fn progressed(&self) {
-        self.progress.store(now(), Ordering::Relaxed);
+        self.progressed.store(self.now(), Ordering::Relaxed);
+        self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A worker has swept for so many seconds of this round and begins to wait for the others; it calls
@@ -108,7 +175,7 @@ impl Heartbeat {
     pub fn waits(&self, sweep_seconds: f64) {
         self.round_micros.fetch_max((sweep_seconds * 1e6) as u64, Ordering::Relaxed);
         self.progressed();
-        self.waiting.store(now(), Ordering::Relaxed);
+        self.waiting.store(self.now(), Ordering::Relaxed);
     }
 
     /// The others have come; the round goes on.
@@ -142,14 +209,16 @@ impl Heartbeat {
             process,
             process_id: std::process::id(),
             sweep: self.sweep.load(Ordering::Relaxed),
-            written: now(),
+            signs: self.signs.fetch_add(1, Ordering::Relaxed),
             progress: self.progress.load(Ordering::Relaxed),
-            waiting: self.waiting.load(Ordering::Relaxed),
+            is_waiting: self.waiting.load(Ordering::Relaxed) > 0,
             sweep_seconds: self.mean_micros.load(Ordering::Relaxed) as f64 / 1e6,
         };
         let path = path(folder, process);
         let beside = path.with_extension("tmp");
-        // A sign that cannot be written is missed by nobody but the watchdogs of the others, who will say so.
+        // The leader may have moved the folder of an earlier run aside, so it is made again. A sign that cannot be written is
+        // missed by nobody but the watchdogs of the others, who will say so.
+        let _ = std::fs::create_dir_all(folder.join(FOLDER));
         if let Ok(text) = serde_json::to_vec(&sign)
             && std::fs::write(&beside, text).is_ok()
         {
@@ -157,45 +226,88 @@ impl Heartbeat {
         }
     }
 
-    /// Milliseconds for which a worker has waited, and no other one of this process has been at work.
-    fn waited(&self, now: u64) -> Option<u64> {
-        let [waiting, progress] = [&self.waiting, &self.progress].map(|time| time.load(Ordering::Relaxed));
-        (waiting > 0).then(|| now.saturating_sub(waiting.max(progress)))
+    /// How long a worker has waited with no other one of this process at work.
+    fn waited(&self, now: u64) -> Option<Duration> {
+        let [waiting, progressed] = [&self.waiting, &self.progressed].map(|time| time.load(Ordering::Relaxed));
+        (waiting > 0).then(|| Duration::from_millis(now.saturating_sub(waiting.max(progressed))))
+    }
+}
+
+/// What a process has seen of the others since it began to wait.
+struct Watch {
+    folder: PathBuf,
+    process: usize,
+    processes: usize,
+    stall_after: Duration,
+    since: Option<Instant>,
+    looked: Option<Instant>,
+    others: BTreeMap<usize, Observed>,
+}
+
+impl Watch {
+    fn new(folder: PathBuf, process: usize, processes: usize, stall_after: Duration) -> Watch {
+        Watch { folder, process, processes, stall_after, since: None, looked: None, others: BTreeMap::new() }
     }
 
-    /// Ends this process when it has waited too long and another one is to blame, or none gets anywhere.
-    fn look_for_stuck_ones(&self, folder: &Path, process: usize, processes: usize, stall_after: Duration) {
-        let (now, limit) = (now(), stall_after.as_millis() as u64);
-        let Some(waited) = self.waited(now).filter(|&waited| processes > 1 && waited >= limit) else { return };
-        let others: Vec<(usize, Option<Sign>)> =
-            (0..processes).filter(|&other| other != process).map(|other| (other, read(folder, other))).collect();
-        if let Some(reason) = blame(&others, now, limit) {
+    /// Looks at the signs of the others while this process waits, and ends it when it has waited too long and another one is
+    /// to blame, or none gets anywhere.
+    fn look(&mut self, own: &Heartbeat) {
+        let Some(waited) = own.waited(own.now()).filter(|_| self.processes > 1) else {
+            (self.since, self.looked) = (None, None);
+            return self.others.clear();
+        };
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        // Seldom enough for a network file system: a hundredth of the limit, but at least every five seconds.
+        let every = (self.stall_after / 100).clamp(EVERY, Duration::from_secs(5));
+        if self.looked.is_some_and(|looked| now.saturating_duration_since(looked) < every) {
+            return;
+        }
+        self.looked = Some(now);
+        self.read(now);
+        if waited < self.stall_after || now.saturating_duration_since(since) < self.stall_after {
+            return;
+        }
+        if let Some(reason) = self.blame(now) {
+            let (process, seconds) = (self.process, waited.as_secs());
             say!(
-                "sawmill: process {process} has waited {} s for {reason}; ending, so that the job can be resumed",
-                waited / 1000
+                "sawmill: process {process} has waited {seconds} s for {reason}; ending, so that the job can be continued"
             );
             std::process::exit(exit::CLUSTER.into());
         }
     }
-}
 
-/// Which of `others` keep this process waiting; none where they are only slow.
-fn blame(others: &[(usize, Option<Sign>)], now: u64, limit: u64) -> Option<String> {
-    let stuck: Vec<String> = others
-        .iter()
-        .filter(|(_, sign)| sign.as_ref().is_none_or(|sign| sign.is_stuck(now, limit)))
-        .map(|(other, sign)| match sign {
-            Some(sign) => format!("{other} (process id {})", sign.process_id),
-            None => format!("{other} (which has given no sign of life)"),
-        })
-        .collect();
-    match stuck.len() {
-        0 if others.iter().all(|(_, sign)| sign.as_ref().is_some_and(|sign| sign.is_idle(now, limit))) => {
-            Some("the others, which all wait too".to_string())
+    fn read(&mut self, now: Instant) {
+        for other in (0..self.processes).filter(|&other| other != self.process) {
+            let Some(sign) = read(&self.folder, other) else { continue };
+            match self.others.get_mut(&other) {
+                Some(observed) => observed.update(sign, now),
+                None => drop(self.others.insert(other, Observed::new(sign, now))),
+            }
         }
-        0 => None,
-        1 => Some(format!("process {}, which is stuck", stuck[0])),
-        _ => Some(format!("processes {}, which are stuck", stuck.join(", "))),
+    }
+
+    /// Which of the others keep this process waiting; none if they are only slow.
+    fn blame(&self, now: Instant) -> Option<String> {
+        let others = (0..self.processes).filter(|&other| other != self.process);
+        let others: Vec<(usize, Option<&Observed>)> = others.map(|other| (other, self.others.get(&other))).collect();
+        let stuck: Vec<String> = others
+            .iter()
+            .filter(|(_, observed)| observed.is_none_or(|observed| observed.is_stuck(now, self.stall_after)))
+            .map(|(other, observed)| match observed {
+                Some(observed) => format!("{other} (process id {})", observed.sign.process_id),
+                None => format!("{other} (which has given no sign of life)"),
+            })
+            .collect();
+        let is_idle = |observed: &Option<&Observed>| observed.is_some_and(|one| one.is_idle(now, self.stall_after));
+        match stuck.len() {
+            0 if others.iter().all(|(_, observed)| is_idle(observed)) => {
+                Some("the others, which all wait too".to_string())
+            }
+            0 => None,
+            1 => Some(format!("process {}, which is stuck", stuck[0])),
+            _ => Some(format!("processes {}, which are stuck", stuck.join(", "))),
+        }
     }
 }
 
@@ -208,53 +320,66 @@ pub fn read(folder: &Path, process: usize) -> Option<Sign> {
 mod tests {
     use super::*;
 
-    const LIMIT: u64 = 1000;
-    const NOW: u64 = 50_000;
+    const LIMIT: Duration = Duration::from_secs(1);
 
-    /// A process that wrote, made progress and began to wait so long ago.
-    fn sign(process: usize, written: u64, progress: u64, waiting: Option<u64>) -> (usize, Option<Sign>) {
-        let waiting = waiting.map_or(0, |waiting| NOW - waiting);
-        let sign = Sign {
-            process,
-            process_id: 7,
-            sweep: 3,
-            written: NOW - written,
-            progress: NOW - progress,
-            waiting,
-            sweep_seconds: 0.1,
-        };
-        (process, Some(sign))
+    /// A process that wrote and made progress so many milliseconds before `now`.
+    fn observed(process: usize, signed: u64, progressed: u64, is_waiting: bool, now: Instant) -> (usize, Observed) {
+        let sign = Sign { process, process_id: 7, sweep: 3, signs: 9, progress: 4, is_waiting, sweep_seconds: 0.1 };
+        let [signed, progressed] = [signed, progressed].map(|ago| now - Duration::from_millis(ago));
+        (process, Observed { sign, signed, progressed })
     }
 
     #[test]
     fn only_those_that_are_stuck_are_named() {
-        let (waits, works) = (sign(1, 10, 2000, Some(2000)), sign(2, 10, 10, None));
-        let (stopped, lost) = (sign(3, 3000, 3000, None), sign(4, 10, 3000, None));
-        let stopped_while_waiting = sign(5, 3000, 3000, Some(3000));
-        let blamed = |others: &[&(usize, Option<Sign>)]| {
-            blame(&others.iter().map(|&other| other.clone()).collect::<Vec<_>>(), NOW, LIMIT)
+        let now = Instant::now() + Duration::from_secs(100);
+        let waits = || observed(1, 10, 2000, true, now);
+        let works = || observed(2, 10, 10, false, now);
+        let (stopped, lost) = (|| observed(3, 3000, 3000, false, now), || observed(4, 10, 3000, false, now));
+        let stopped_while_waiting = || observed(5, 3000, 3000, true, now);
+        // The process that looks is 0; all others but those given are at work.
+        let blamed = |given: Vec<(usize, Observed)>, processes: usize| {
+            let mut watch = Watch::new(PathBuf::new(), 0, processes, LIMIT);
+            watch.others = (1..processes).map(|other| observed(other, 10, 10, false, now)).collect();
+            watch.others.extend(given);
+            watch.blame(now)
         };
-        assert_eq!(blamed(&[&waits, &works]), None);
-        for culprit in [&stopped, &lost, &stopped_while_waiting] {
-            let reason = blamed(&[&waits, culprit, &works]).expect("somebody is to blame");
-            assert_eq!(reason, format!("process {} (process id 7), which is stuck", culprit.0));
+        assert_eq!(blamed(vec![waits(), works()], 6), None);
+        for culprit in [stopped(), lost(), stopped_while_waiting()] {
+            let name = culprit.0;
+            let reason = blamed(vec![waits(), culprit, works()], 6).expect("somebody is to blame");
+            assert_eq!(reason, format!("process {name} (process id 7), which is stuck"));
         }
-        assert!(blamed(&[&stopped, &lost]).expect("two are to blame").contains("3 (process id 7), 4 (process id 7)"));
-        assert!(blamed(&[&waits, &(6, None)]).expect("one has never been seen").contains("process 6"));
-        assert!(blamed(&[&waits]).expect("nobody gets anywhere").contains("all wait too"));
+        assert!(blamed(vec![stopped(), lost()], 6).expect("two").contains("3 (process id 7), 4 (process id 7)"));
+        assert!(blamed(vec![waits()], 2).expect("nobody gets anywhere").contains("all wait too"));
+        let unseen = Watch::new(PathBuf::new(), 0, 2, LIMIT).blame(now).expect("one has never been seen");
+        assert!(unseen.contains("no sign of life"));
+    }
+
+    #[test]
+    fn counters_tell_not_clocks() {
+        let now = Instant::now();
+        let (_, mut other) = observed(1, 0, 0, false, now);
+        let later = now + Duration::from_secs(50);
+        let sign = other.sign.clone();
+        other.update(Sign { signs: sign.signs + 1, ..sign.clone() }, later);
+        assert!(other.is_stuck(later, LIMIT), "it signs, but does nothing");
+        other.update(Sign { signs: sign.signs + 2, progress: sign.progress + 1, ..sign.clone() }, later);
+        assert!(!other.is_stuck(later, LIMIT));
+        other.update(Sign { process_id: 8, signs: sign.signs + 2, ..sign }, later + 2 * LIMIT);
+        assert!(!other.is_stuck(later + 2 * LIMIT, LIMIT), "another process of that number has come");
     }
 
     #[test]
     fn a_process_at_work_does_not_wait() {
         let heartbeat = Heartbeat::default();
         heartbeat.progressed();
-        assert_eq!(heartbeat.waited(now() + 5000), None);
+        assert_eq!(heartbeat.waited(heartbeat.now() + 5000), None);
         heartbeat.waits(1.0);
         let since = heartbeat.waiting.load(Ordering::Relaxed);
-        assert_eq!(heartbeat.waited(since + 5000), Some(5000));
+        assert_eq!(heartbeat.waited(since + 5000), Some(Duration::from_secs(5)));
         // Another worker uses a processor meanwhile.
-        heartbeat.progress.store(since + 4000, Ordering::Relaxed);
-        assert_eq!(heartbeat.waited(since + 5000), Some(1000));
+        heartbeat.progressed.store(since + 4000, Ordering::Relaxed);
+        assert_eq!(heartbeat.waited(since + 5000), Some(Duration::from_secs(1)));
         heartbeat.met();
         assert_eq!(heartbeat.waited(since + 5000), None);
     }

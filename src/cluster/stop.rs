@@ -1,31 +1,51 @@
 //! Being asked to stop: by a signal, or because whoever launched this process is gone.
+//!
+//! A run that is asked to stop finishes its sweep, writes a checkpoint and ends. An interrupt from the terminal waits for that
+//! as long as it takes; a second one ends the process at once. SIGTERM and SIGUSR1 come from schedulers, which kill what does
+//! not end in time: after a while ([`end_in_time`]) the process ends with the last checkpoint that there is.
 
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 
 use crate::error::{Error, Result, exit};
 
-/// A flag that SIGTERM, SIGUSR1 or the first interrupt sets; a second interrupt ends the process at once. It is the
-/// same for all who ask: what is said to a process between two jobs of a study counts for the next one.
-pub fn stop_flag() -> Result<Arc<AtomicBool>> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    if let Some(stop) = FLAG.get() {
-        return Ok(stop.clone());
+/// The flags that signals set.
+#[derive(Clone)]
+struct Flags {
+    /// By any of the signals, or the end of standard input.
+    stop: Arc<AtomicBool>,
+    /// By SIGTERM or SIGUSR1.
+    in_time: Arc<AtomicBool>,
+}
+
+fn flags() -> Result<&'static Flags> {
+    static FLAGS: OnceLock<Flags> = OnceLock::new();
+    if let Some(flags) = FLAGS.get() {
+        return Ok(flags);
     }
-    let stop = Arc::new(AtomicBool::new(false));
+    let flags = Flags { stop: Arc::default(), in_time: Arc::default() };
     let register = || -> std::io::Result<()> {
         // In this order: the shutdown looks at the flag before the same signal sets it.
-        signal_hook::flag::register_conditional_shutdown(SIGINT, exit::RESUME.into(), stop.clone())?;
-        for signal in [SIGINT, SIGTERM, SIGUSR1] {
-            signal_hook::flag::register(signal, stop.clone())?;
+        signal_hook::flag::register_conditional_shutdown(SIGINT, exit::RESUME.into(), flags.stop.clone())?;
+        signal_hook::flag::register(SIGINT, flags.stop.clone())?;
+        for signal in [SIGTERM, SIGUSR1] {
+            signal_hook::flag::register(signal, flags.in_time.clone())?;
+            signal_hook::flag::register(signal, flags.stop.clone())?;
         }
         Ok(())
     };
     register().map_err(|e| Error::Usage(format!("cannot listen for signals: {e}")))?;
-    Ok(FLAG.get_or_init(|| stop).clone())
+    Ok(FLAGS.get_or_init(|| flags))
+}
+
+/// A flag that SIGTERM, SIGUSR1 or the first interrupt sets; a second interrupt ends the process at once. It is the
+/// same for everyone who asks: a signal that comes between two jobs of a study counts for the next one.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    Ok(flags()?.stop.clone())
 }
 
 /// Sets `stop` when standard input ends: `launch` holds the other end of it, and it closes however `launch` ends.
@@ -37,4 +57,60 @@ pub fn stop_with_stdin(stop: &Arc<AtomicBool>) {
         while !matches!(input.read(&mut buffer), Ok(0) | Err(_)) {}
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// What the workers of a process are at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading: there is nothing to save yet.
+    Reading,
+    Sweeping,
+    /// Writing a checkpoint.
+    Saving,
+    /// Training has ended.
+    Ended,
+}
+
+/// The [`Phase`] of a process, shared by its workers.
+#[derive(Debug, Default)]
+pub struct CurrentPhase(AtomicU8);
+
+impl CurrentPhase {
+    pub fn set(&self, phase: Phase) {
+        self.0.store(phase as u8, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Phase {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Phase::Reading,
+            1 => Phase::Sweeping,
+            2 => Phase::Saving,
+            _ => Phase::Ended,
+        }
+    }
+}
+
+/// Watches `phase` until training has ended. If the process is asked to stop, it ends it through `end`: at once while it
+/// reads, and `within` a time after SIGTERM or SIGUSR1 while it sweeps. A checkpoint that is being written is waited for.
+pub fn end_in_time(phase: Arc<CurrentPhase>, within: Duration, end: impl FnOnce(Phase) + Send + 'static) -> Result<()> {
+    let flags = flags()?;
+    std::thread::spawn(move || {
+        let mut asked: Option<Instant> = None;
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = phase.get();
+            if now == Phase::Ended {
+                return;
+            }
+            if flags.in_time.load(Ordering::Relaxed) {
+                asked.get_or_insert_with(Instant::now);
+            }
+            let is_late = asked.is_some_and(|asked| asked.elapsed() >= within);
+            let is_asked = flags.stop.load(Ordering::Relaxed);
+            if (now == Phase::Reading && is_asked) || (now == Phase::Sweeping && is_late) {
+                return end(now);
+            }
+        }
+    });
+    Ok(())
 }

@@ -33,6 +33,7 @@ use super::operators::merge_rows::MergeRows;
 use super::operators::route::Route;
 use super::own::Own;
 use super::rows::Rows;
+use super::stop::{CurrentPhase, Phase};
 use crate::error::{Error, Result};
 
 /// A model that is trained by sweeps over shards. Every worker has one, with its own shards' latent variables and the
@@ -150,28 +151,26 @@ pub struct Control {
     pub resume: bool,
     /// Set when the process is asked to stop.
     pub stop: Arc<AtomicBool>,
+    /// What the workers are at, for whoever must end the process in time.
+    pub phase: Arc<CurrentPhase>,
     /// Set when training has ended early, since this or another process was asked to stop.
     pub stopped: Arc<AtomicBool>,
     pub heartbeat: Arc<Heartbeat>,
 }
 
 impl Control {
-    /// A run from the begin in `folder`, which nobody stops.
+    /// A run that starts in `folder`, and that nobody stops.
     #[cfg(test)]
     pub fn of_test(folder: &std::path::Path) -> Control {
         Control {
-            checkpoints: Checkpoints::new(folder.to_path_buf(), [0; 32]),
+            checkpoints: Checkpoints::new(folder.to_path_buf(), Default::default()),
+            phase: Default::default(),
             stage: String::new(),
             resume: false,
             stop: Default::default(),
             stopped: Default::default(),
             heartbeat: Default::default(),
         }
-    }
-
-    /// The same with checkpoints that count only for this very input, of which the job's fingerprint knows less.
-    pub fn of_input(&self, digest: u64) -> Control {
-        Control { checkpoints: self.checkpoints.of_input(digest), ..self.clone() }
     }
 
     /// The same for a stage of a job, which has checkpoints of its own.
@@ -230,6 +229,9 @@ struct Report {
 /// Evaluations, which are kept with checkpoints so that the report of a resumed run has all of them.
 type History = Vec<(u64, Vec<f64>, Vec<f64>)>;
 
+/// The sweep after which the leader goes on, or why it refuses to.
+type Choice = std::result::Result<Option<u64>, String>;
+
 /// What a worker says of its parts of a checkpoint, or why they could not be written.
 type Written = std::result::Result<Vec<Part>, String>;
 
@@ -243,7 +245,11 @@ pub fn train<M: Model>(
     mut tell: impl FnMut(&M, &Round),
 ) -> Result<(M, End)> {
     let mut driver = Driver::new(worker, model, schedule, control);
+    control.phase.set(Phase::Sweeping);
     let mut sweep = driver.begin(worker)?;
+    if sweep == schedule.sweeps && driver.history.last().is_none_or(|(last, ..)| *last != sweep) {
+        driver.evaluate_at(worker, sweep); // the checkpoint is from before it
+    }
     if worker.index() == 0 {
         for (sweep, evaluation, snapshot) in driver.history.clone() {
             tell(&driver.model, &Round { sweep, evaluation, snapshot, is_past: true, ..Round::default() });
@@ -259,16 +265,21 @@ pub fn train<M: Model>(
         round.statistics = driver.learn(worker, sweep);
         round.learn_seconds = learning.elapsed().as_secs_f64();
         let is_last = next == schedule.sweeps || driver.model.is_done();
-        if is_due(sweep, schedule.evaluate_every) || is_last {
-            round.evaluation = driver.evaluate(worker, sweep);
-            round.snapshot = driver.model.snapshot();
-            driver.history.push((sweep, round.evaluation.clone(), round.snapshot.clone()));
+        // A longer chain does not evaluate where this one ends, so the last checkpoint must not know of it.
+        let is_due_here = is_due(sweep, schedule.evaluate_every) || (is_last && next < schedule.sweeps);
+        if is_due_here {
+            (round.evaluation, round.snapshot) = driver.evaluate_at(worker, sweep);
         }
         let is_stopped = driver.share(worker, report, &mut round) && !is_last;
         if is_due(sweep, schedule.checkpoint_every) || is_last || is_stopped {
+            control.phase.set(Phase::Saving);
             let result = driver.checkpoint(worker, sweep);
+            control.phase.set(Phase::Sweeping);
             round.checkpointed = result.is_ok();
             round.checkpoint_error = result.err();
+        }
+        if is_last && !is_due_here {
+            (round.evaluation, round.snapshot) = driver.evaluate_at(worker, sweep);
         }
         control.heartbeat.synchronised(sweep);
         round.seconds = began.elapsed().as_secs_f64();
@@ -292,6 +303,7 @@ pub fn train<M: Model>(
 /// One worker's part of the loop: its model, its shards, and its ends of the exchanges.
 struct Driver<'a, M: Model> {
     model: M,
+    schedule: &'a Schedule,
     control: &'a Control,
     /// Evaluations so far: the sweep, what the model evaluated, and what it told of itself.
     history: History,
@@ -300,15 +312,16 @@ struct Driver<'a, M: Model> {
     route: Route,
     figures: AllGather<Vec<f64>>,
     reports: AllGather<Report>,
-    choices: AllGather<Option<u64>>,
+    choices: AllGather<Choice>,
     written: AllGather<Written>,
 }
 
 impl<'a, M: Model> Driver<'a, M> {
-    fn new(worker: &mut Worker, model: M, schedule: &Schedule, control: &'a Control) -> Driver<'a, M> {
+    fn new(worker: &mut Worker, model: M, schedule: &'a Schedule, control: &'a Control) -> Driver<'a, M> {
         let table = model.table();
         Driver {
             model,
+            schedule,
             control,
             history: vec![],
             mine: Own::of(worker).below(schedule.shards).collect(),
@@ -323,7 +336,7 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Loads or draws the shards and merges their counts; returns the sweep that they stand at.
     fn begin(&mut self, worker: &mut Worker) -> Result<u64> {
-        let start = self.choose_start(worker);
+        let start = self.choose_start(worker)?;
         match start {
             Some(sweep) => self.load_all(worker, sweep)?,
             None => self.draw(worker),
@@ -369,19 +382,32 @@ impl<'a, M: Model> Driver<'a, M> {
         }
     }
 
-    /// The leader chooses where to go on from, so that all choose the same.
-    fn choose_start(&mut self, worker: &mut Worker) -> Option<u64> {
+    /// The leader chooses the checkpoint to continue from, so that all choose the same.
+    fn choose_start(&mut self, worker: &mut Worker) -> Result<Option<u64>> {
         let index = worker.index() as u64;
-        let mut choice = None;
-        if index == 0 && self.control.resume {
-            let (found, complaints) = self.control.checkpoints.find();
-            complaints.iter().for_each(|complaint| say!("sawmill: checkpoint refused: {complaint}"));
-            if let Some(sweep) = found {
-                say!("sawmill: {}going on after sweep {sweep}", self.control.stage);
+        let choice = if index == 0 && self.control.resume { self.find_checkpoint() } else { Ok(None) };
+        let mut choices = self.choices.exchange(worker, vec![(index, choice)]);
+        choices.swap_remove(0).1.map_err(Error::Usage)
+    }
+
+    /// The newest checkpoint that is on the way of this chain: one at the end of a shorter chain whose sweeps are not a multiple of
+    /// `sync_every` was synchronised where a longer one is not.
+    fn find_checkpoint(&self) -> Choice {
+        let Schedule { sweeps, sync_every, .. } = self.schedule;
+        let is_usable = |sweep| sweep == *sweeps || (sweep < *sweeps && is_due(sweep, (*sync_every).max(1)));
+        let found = self.control.checkpoints.find(is_usable).map_err(|e| e.to_string())?;
+        found.complaints.iter().for_each(|complaint| say!("sawmill: checkpoint refused: {complaint}"));
+        match found.sweep {
+            Some(sweep) => say!("sawmill: {}going on after sweep {sweep}", self.control.stage),
+            None if self.control.checkpoints.exist() => {
+                say!(
+                    "sawmill: {}no checkpoint can be continued; starting again from the first sweep",
+                    self.control.stage
+                );
             }
-            choice = found;
+            None => {}
         }
-        self.choices.exchange(worker, vec![(index, choice)]).first().and_then(|(_, sweep)| *sweep)
+        Ok(found.sweep)
     }
 
     fn synchronise(&mut self, worker: &mut Worker) {
@@ -428,9 +454,12 @@ impl<'a, M: Model> Driver<'a, M> {
         add_up(&all)
     }
 
-    /// Evaluates; returns the sum over shards.
-    fn evaluate(&mut self, worker: &mut Worker, sweep: u64) -> Vec<f64> {
-        add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)))
+    /// Evaluates and adds the result to the history; returns the sum over shards, and the model's snapshot.
+    fn evaluate_at(&mut self, worker: &mut Worker, sweep: u64) -> (Vec<f64>, Vec<f64>) {
+        let evaluation = add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)));
+        let snapshot = self.model.snapshot();
+        self.history.push((sweep, evaluation.clone(), snapshot.clone()));
+        (evaluation, snapshot)
     }
 
     /// Figures of every shard, in shard order.

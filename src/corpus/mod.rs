@@ -23,6 +23,7 @@ pub mod conll;
 pub mod diagnostic;
 pub mod documents;
 pub mod hold_out;
+pub mod inputs;
 pub mod lines;
 pub mod open;
 pub mod piece;

@@ -4,8 +4,6 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use xxhash_rust::xxh3::Xxh3;
-
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
@@ -38,24 +36,6 @@ pub fn first_bytes(path: &Path, count: usize) -> io::Result<Vec<u8>> {
     let read = read_up_to(&mut File::open(path)?, &mut start)?;
     start.truncate(read);
     Ok(start)
-}
-
-/// What a file is recognised by on another host: its name, size and first bytes.
-pub fn mark(path: &Path) -> String {
-    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let start = first_bytes(path, 1 << 16).unwrap_or_default();
-    format!("{:?} {bytes} {}", path.file_name(), blake3::hash(&start))
-}
-
-/// The XXH3 hash of the file at `path`, as stored.
-pub fn content_hash(path: &Path) -> io::Result<u64> {
-    let (mut file, mut hasher, mut buffer) = (File::open(path)?, Xxh3::new(), vec![0; 1 << 16]);
-    loop {
-        match read_up_to(&mut file, &mut buffer)? {
-            0 => return Ok(hasher.digest()),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
 }
 
 /// The unpacked bytes of the file at `path`; `-` is standard input.
@@ -98,21 +78,4 @@ pub fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize>
         }
     }
     Ok(filled)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_hashed_in_pieces_as_if_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        for length in [0, 1, 1 << 16, (1 << 16) + 1, 200_000] {
-            let bytes: Vec<u8> = (0..length).map(|i| (i * 7 % 251) as u8).collect();
-            std::fs::write(&path, &bytes).unwrap();
-            assert_eq!(content_hash(&path).unwrap(), xxhash_rust::xxh3::xxh3_64(&bytes), "{length} bytes");
-        }
-        assert!(content_hash(&folder.path().join("none")).is_err());
-    }
 }

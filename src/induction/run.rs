@@ -15,7 +15,6 @@ use super::setup::Setup;
 use super::trainer::{BySentences, Common, Restarts, read_outcome};
 use crate::cluster::sweep::{End, Model, Round, train};
 use crate::error::{Result, exit};
-use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
@@ -32,20 +31,25 @@ struct Trained {
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
     let board = Arc::new(Board::new(plan.schedule.shards as usize));
-    let training =
-        Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Sweeps };
+    let training = Training {
+        schedule: &plan.schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "induction 1",
+        rest: String::new(),
+        unit: Unit::Sweeps,
+    };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, &board, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     let (End::Done, Some(kept)) = (trained.end, trained.kept) else {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     };
     record.folder.write("model", &model_file::to_bytes(KIND, &kept)?)?;
     for (name, content) in report::files(&session.title, plan, &kept, &trained.outcome, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
-    record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
+    record.done(seconds)?;
     let problems = &trained.outcome.read.problems;
     problems.iter().for_each(|problem| say!("{problem}"));
     Ok(if problems.is_empty() { exit::DONE } else { exit::SKIPPED })
@@ -54,6 +58,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
 /// What one worker does. The board is that of its process.
 fn program(worker: &mut Worker, plan: &Plan, board: &Arc<Board>, watcher: &Watcher) -> Result<Option<Trained>> {
     let (setup, read) = Setup::read(plan)?;
+    watcher.has_read()?;
     let is_leader = worker.index() == 0;
     let (tags, lexicalised) = (setup.lexicon.tags.len(), setup.lexicon.words.len());
     let is_bound = !plan.model.function_tags.is_empty();

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::file::{self, Document};
-use super::manifest::InputRecord;
 use crate::cluster::engine::Cluster;
 use crate::corpus::documents::Format;
 use crate::corpus::hold_out::HoldOut;
@@ -100,11 +99,6 @@ impl CorpusSettings {
 }
 
 impl Corpus {
-    /// The files with sizes and hashes, for the manifest.
-    pub fn inputs(&self) -> Vec<InputRecord> {
-        self.files.iter().map(|path| InputRecord::of_file(path)).collect()
-    }
-
     /// The files, for people, and the workers that will read them.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let mut text = String::new();

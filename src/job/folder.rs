@@ -1,50 +1,61 @@
-//! The run folder: what a run leaves behind, and the proof that nobody else is writing it.
+//! The run folder: which files in it are the run's own, and the proof that nobody else is writing it.
 //!
-//! Files are written beside their old versions and renamed over them, so a reader sees a file whole or not at all, and
-//! a run that dies leaves what was there before. The manifest is the first file of a run folder and stays for good, so
-//! that a run that is killed at any moment leaves a folder that the next one takes over.
+//! A folder is a run folder if its manifest parses as sawmill's ([`super::manifest`]). Files are written beside their old
+//! versions and renamed over them, so a reader sees a file whole or not at all, and a run that dies leaves what was there
+//! before. The name of every file is added to a ledger before the file is first written; only files in the ledger, and those
+//! in `checkpoints/` and `processes/` that have the names which sawmill gives, are ever removed. A user's own files stay.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
+use super::manifest::{self, MANIFEST};
+use crate::cluster::{checkpoint, heartbeat};
 use crate::error::{Error, Result};
 
-/// Name of the file by which a folder is known to be a run folder.
-pub const MANIFEST: &str = "manifest.json";
+/// Locked by the process that writes the folder.
+pub const LOCK: &str = ".lock";
 
-/// What is not a result.
-const KEPT: [&str; 4] = [".lock", "checkpoints", "processes", MANIFEST];
+/// The names of all files that were written with [`RunFolder::write`] and its like, a line each.
+const LEDGER: &str = ".files";
 
-/// What else a folder may hold before it has its manifest.
-const BEFORE: [&str; 2] = ["report", "manifest.json.tmp"];
+/// Folder of checkpoints.
+pub const CHECKPOINTS: &str = "checkpoints";
 
 /// A folder that this process, alone, writes a run into.
 pub struct RunFolder {
     path: PathBuf,
+    ledger: Mutex<BTreeSet<String>>,
     _lock: File,
 }
 
 impl RunFolder {
-    /// Makes the folder, or takes over one that an earlier run left. Fails at once where nothing can be written.
+    /// Makes the folder, or takes over one that an earlier run left. Fails at once if nothing can be written.
     pub fn create(path: &Path) -> Result<RunFolder> {
         if path.exists() && !path.is_dir() {
             return Err(Error::output(path, "a file of that name is there, not a folder"));
         }
-        if is_foreign(path) {
-            let message = format!("the folder holds other things and no {MANIFEST}; choose another with --out");
+        if let Some(foreign) = foreign_file(path) {
+            let message = format!(
+                "the folder is not a run folder of sawmill: it holds {}; choose another with --out",
+                foreign.display()
+            );
             return Err(Error::output(path, message));
         }
-        fs::create_dir_all(path.join("report")).map_err(|e| Error::output(path, e))?;
-        let lock = File::create(path.join(".lock")).map_err(|e| Error::output(path, e))?;
+        fs::create_dir_all(path).map_err(|e| Error::output(path, e))?;
+        let open = || File::options().create(true).append(true).open(path.join(LOCK));
+        let lock = open().map_err(|e| Error::output(path, e))?;
         match lock.try_lock() {
-            Ok(()) => Ok(RunFolder { path: path.to_path_buf(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::output(
-                path,
-                "another run is writing into this folder; wait for it, or choose another with --out",
-            )),
-            Err(TryLockError::Error(e)) => Err(Error::output(path, e)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let message = "another run is writing into this folder; wait for it, or choose another with --out";
+                return Err(Error::output(path, message));
+            }
+            Err(TryLockError::Error(e)) => return Err(Error::output(path, e)),
         }
+        Ok(RunFolder { path: path.to_path_buf(), ledger: Mutex::new(ledger(path)), _lock: lock })
     }
 
     pub fn path(&self) -> &Path {
@@ -53,57 +64,185 @@ impl RunFolder {
 
     /// Writes `name`, a path in the folder, whole or not at all.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<()> {
-        write_whole(&self.path.join(name), content)
+        let mut file = self.create_file(name)?;
+        file.write_all(content).map_err(|e| Error::output(&self.path.join(name), e))?;
+        file.finish()
     }
 
     /// Begins to write `name`, a path in the folder, piece by piece.
     pub fn create_file(&self, name: &str) -> Result<WholeFile> {
-        WholeFile::create(&self.path.join(name))
+        let path = self.own(name)?;
+        WholeFile::create(&path)
     }
 
     /// Appends a line to `name`.
     pub fn append(&self, name: &str, line: &str) -> Result<()> {
+        let path = self.own(name)?;
+        append_line(&path, line).map_err(|e| Error::output(&path, e))
+    }
+
+    /// Adds `name` to the ledger if it is not in it, and makes the folder that the file is in. A file that is there but not
+    /// in the ledger is somebody else's.
+    fn own(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
-        let open = || File::options().create(true).append(true).open(&path);
-        open().and_then(|mut file| writeln!(file, "{line}")).map_err(|e| Error::output(&path, e))
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(|e| Error::output(&path, e))?;
+        let mut ledger = self.ledger.lock().expect("nobody panics with it");
+        if ledger.contains(name) {
+            return Ok(path);
+        }
+        if name != MANIFEST && path.exists() {
+            return Err(Error::output(&path, "a file of that name is there that this run did not write; move it away"));
+        }
+        append_line(&self.path.join(LEDGER), name).map_err(|e| Error::output(&path, e))?;
+        ledger.insert(name.to_string());
+        Ok(path)
     }
 
-    /// Removes `name`, where it is there.
-    pub fn remove(&self, name: &str) -> Result<()> {
-        match fs::remove_file(self.path.join(name)) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::output(&self.path.join(name), e)),
-            _ => Ok(()),
+    /// Removes what the run has written, but for the manifest and what `stays`.
+    pub fn clear(&self, stays: impl Fn(&str) -> bool) -> Result<()> {
+        let ledger = self.ledger.lock().expect("nobody panics with it").clone();
+        for name in ledger.iter().filter(|name| *name != MANIFEST && !stays(name)) {
+            remove_file(&self.path.join(name))?;
         }
+        remove_all(&checkpoint::files_below(&self.path.join(CHECKPOINTS)))
     }
+}
 
-    /// Removes what an earlier run left, but for its manifest, its checkpoints and what is named to `stays`: no result may be
-    /// taken for that of this run.
-    pub fn clear_results(&self, stays: impl Fn(&str) -> bool) -> Result<()> {
-        for entry in fs::read_dir(&self.path).map_err(|e| Error::output(&self.path, e))?.flatten() {
-            let path = entry.path();
-            if KEPT.iter().any(|kept| entry.file_name() == *kept) || entry.file_name().to_str().is_some_and(&stays) {
-                continue;
-            }
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.map_err(|e| Error::output(&path, e))?;
-        }
-        fs::create_dir_all(self.path.join("report")).map_err(|e| Error::output(&self.path, e))
-    }
+/// Whether all files are there that the run at `path` has written.
+pub fn is_complete(path: &Path) -> bool {
+    ledger(path).iter().all(|name| path.join(name).exists())
 }
 
 /// Whether a run has left something at `path`.
 pub fn is_run_folder(path: &Path) -> bool {
-    path.join(MANIFEST).exists()
+    manifest::Manifest::load(path).is_ok()
 }
 
-/// Whether the folder holds what no run has left. Signs of life may be there before anything else, in the folders of a
-/// study's variants too.
-fn is_foreign(path: &Path) -> bool {
-    let is_ours = |entry: &fs::DirEntry| {
-        let name = entry.file_name();
-        KEPT.iter().chain(&BEFORE).any(|ours| name == *ours) || (entry.path().is_dir() && !is_foreign(&entry.path()))
-    };
-    !is_run_folder(path) && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| !is_ours(&entry)))
+/// The name of the folder that an earlier run is moved to while a new one takes its place.
+fn previous(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".previous");
+    PathBuf::from(name)
+}
+
+/// Moves the run at `path` aside, as a whole, so that another can start there; [`remove_previous`] removes it. If an earlier
+/// new start has not finished, the run before it is kept and the unfinished one is removed.
+pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    if let Some(foreign) = stray_file(path) {
+        let message = format!("{} is not of this run: move it, or choose another folder with --out", foreign.display());
+        return Err(Error::Usage(format!("--fresh: {message}")));
+    }
+    // Whoever writes the folder holds its lock.
+    drop(RunFolder::create(path)?);
+    let previous = previous(path);
+    if previous.exists() && !is_done {
+        return remove_run(path);
+    }
+    remove_previous(path)?;
+    fs::rename(path, &previous).map_err(|e| {
+        let message = format!("cannot move {} aside to {}: {e}", path.display(), previous.display());
+        Error::Usage(format!("--fresh: {message}; choose another folder with --out"))
+    })
+}
+
+/// Removes the run that was moved aside, now that the new one is finished.
+pub fn remove_previous(path: &Path) -> Result<()> {
+    let previous = previous(path);
+    if is_run_folder(&previous) { remove_run(&previous) } else { Ok(()) }
+}
+
+/// Removes the files of a run, and of those in folders below it (a study's variants), and folders that are empty then.
+fn remove_run(path: &Path) -> Result<()> {
+    for entry in fs::read_dir(path).map_err(|e| Error::output(path, e))?.flatten() {
+        if is_run_folder(&entry.path()) {
+            remove_run(&entry.path())?;
+        }
+    }
+    remove_all(&own_files(path))?;
+    remove_all(&[path.join(MANIFEST), path.join(LEDGER), path.join(LOCK)])?;
+    let _ = fs::remove_dir(path); // a user's own files may be left in it
+    Ok(())
+}
+
+/// Removes files, and folders that are empty then.
+fn remove_all(files: &[PathBuf]) -> Result<()> {
+    for file in files {
+        remove_file(file)?;
+        for folder in file.ancestors().skip(1).take(3) {
+            if fs::remove_dir(folder).is_err() {
+                break; // something is left in it
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::output(path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// The files of a run folder, but for manifest, ledger and lock.
+fn own_files(path: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        ledger(path).iter().filter(|name| *name != MANIFEST).map(|name| path.join(name)).collect();
+    files.extend(files.clone().iter().map(|file| beside(file)).filter(|file| file.exists()));
+    files.extend(checkpoint::files_below(&path.join(CHECKPOINTS)));
+    files.extend(heartbeat::files_below(path));
+    files
+}
+
+/// A file in the folder at `path` that is neither of the run there nor of one below it. The manifest is the first file of a
+/// run: before it, there are only the lock and signs of life.
+fn stray_file(path: &Path) -> Option<PathBuf> {
+    let mut known: BTreeSet<PathBuf> = heartbeat::files_below(path).into_iter().collect();
+    known.extend([LEDGER, LOCK].map(|name| path.join(name)));
+    known.insert(beside(&path.join(MANIFEST)));
+    if is_run_folder(path) {
+        known.insert(path.join(MANIFEST));
+        known.extend(own_files(path));
+    }
+    stray_below(path, &known)
+}
+
+fn stray_below(folder: &Path, known: &BTreeSet<PathBuf>) -> Option<PathBuf> {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let found = match is_folder {
+            true if is_run_folder(&path) => stray_file(&path),
+            true => stray_below(&path, known).filter(|_| stray_file(&path).is_some()),
+            false => (!known.contains(&path)).then_some(path),
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// A file in a folder without a manifest of sawmill that no run has left. The lock and signs of life may be there before the
+/// manifest, in the folders of a study's variants too.
+fn foreign_file(path: &Path) -> Option<PathBuf> {
+    if is_run_folder(path) { None } else { stray_file(path) }
+}
+
+fn ledger(path: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(path.join(LEDGER)).unwrap_or_default();
+    // A name that leads out of the folder was not written by us.
+    let is_below =
+        |name: &&str| Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    text.lines().filter(is_below).map(str::to_string).collect()
+}
+
+fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    let mut file = File::options().create(true).append(true).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())
 }
 
 /// Writes a file beside its old version and renames it over that.
@@ -111,6 +250,13 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write_all(content).map_err(|e| Error::output(path, e))?;
     file.finish()
+}
+
+/// Where a file is written until it is whole.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".tmp");
+    PathBuf::from(beside)
 }
 
 /// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. A link is
@@ -136,9 +282,7 @@ impl WholeFile {
             });
         }
         let path = if there.is_ok() { path.canonicalize().unwrap_or(path.to_path_buf()) } else { path.to_path_buf() };
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".tmp");
-        let beside = PathBuf::from(beside);
+        let beside = beside(&path);
         let file = File::create(&beside).map_err(|e| Error::output(&path, e))?;
         Ok(WholeFile { path, beside: Some(beside), file: BufWriter::new(file), is_whole: false })
     }
@@ -193,6 +337,64 @@ mod tests {
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
         write_whole(&null, b"gone").unwrap();
         assert!(null.is_symlink() && !fs::metadata(&null).unwrap().is_file());
+    }
+
+    fn manifest() -> String {
+        manifest::tests::example().to_json()
+    }
+
+    #[test]
+    fn only_files_of_the_run_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let run = RunFolder::create(&out).unwrap();
+        run.write(MANIFEST, manifest().as_bytes()).unwrap();
+        run.write("report/index.html", b"page").unwrap();
+        fs::write(out.join("report/notes.txt"), "mine").unwrap();
+        fs::create_dir_all(out.join("checkpoints/sweep-00000003")).unwrap();
+        fs::write(out.join("checkpoints/sweep-00000003/shard-00000"), "part").unwrap();
+        fs::write(out.join("checkpoints/thesis.tex"), "mine").unwrap();
+        run.clear(|_| false).unwrap();
+        assert!(out.join("report/notes.txt").exists() && out.join("checkpoints/thesis.tex").exists());
+        assert!(!out.join("report/index.html").exists() && !out.join("checkpoints/sweep-00000003").exists());
+        assert!(run.write("report/notes.txt", b"ours").unwrap_err().to_string().contains("did not write"));
+    }
+
+    #[test]
+    fn folders_of_others_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, name) in ["manifest.json", "report/index.html", "checkpoints/latest", ".files"].iter().enumerate()
+        {
+            let out = folder.path().join(number.to_string());
+            fs::create_dir_all(out.join(name).parent().unwrap()).unwrap();
+            fs::write(out.join(name), r#"{"name":"x"}"#).unwrap();
+            fs::write(out.join("thesis.tex"), "mine").unwrap();
+            let error = RunFolder::create(&out).err().expect("it is not ours").to_string();
+            assert!(error.contains("not a run folder"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_run_is_moved_aside_whole_and_removed_when_the_new_one_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let start = |content: &[u8]| {
+            let run = RunFolder::create(&out).unwrap();
+            run.write(MANIFEST, manifest().as_bytes()).unwrap();
+            run.write("model", content).unwrap();
+        };
+        start(b"old");
+        move_aside(&out, true).unwrap();
+        assert!(!out.exists());
+        start(b"new");
+        // Another new start does not harm what was moved aside.
+        move_aside(&out, false).unwrap();
+        assert_eq!(fs::read(previous(&out).join("model")).unwrap(), b"old");
+        start(b"newer");
+        remove_previous(&out).unwrap();
+        assert!(!previous(&out).exists());
+        fs::write(out.join("thesis.tex"), "mine").unwrap();
+        assert!(move_aside(&out, true).unwrap_err().to_string().contains("thesis.tex"));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! - `corpus`: which text is read, and how it becomes words
 //! - `file`: reading job files: `--set`, `${NAME}`, unknown keys
 //! - `folder`: the run folder, its lock, and writing files that are whole or absent
-//! - `manifest`: what a run says of itself: state, versions, seed, inputs
+//! - `manifest`: what a run records of itself: state, versions, seed, inputs
 //! - `model_file`: the file `model` of a run folder
 //! - `settings`: TOML values become settings; keys that nothing reads are found
-//! - `session`: one run: its workers, its folder, and what is said of it there
+//! - `session`: one run: its workers, its folder, and what is recorded of it there
+//! - `standing`: whether a run folder is new, unfinished or done, and whether it is this job's at all
 //! - `training`: what jobs that are trained by sweeps have in common
 
 pub mod corpus;
@@ -16,7 +17,10 @@ pub mod manifest;
 pub mod model_file;
 pub mod session;
 pub mod settings;
+pub mod standing;
 pub mod training;
+
+use std::path::PathBuf;
 
 use crate::adaptor::{self, job::AdaptorJob};
 use crate::cluster::engine::Cluster;
@@ -159,6 +163,20 @@ impl Plan {
             Plan::Induction(plan) => plan.describe(cluster),
             Plan::Adaptor(plan) => plan.describe(cluster),
             Plan::Study(plan) => plan.describe(cluster),
+        }
+    }
+
+    /// The files that the result follows from, in the job's order. Those of a study are its variants'.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Plan::Oracle(plan) => plan.files(),
+            Plan::Topics(plan) => plan.files.clone(),
+            Plan::Lm(plan) => plan.corpus.files.clone(),
+            Plan::Parser(plan) => plan.files().cloned().collect(),
+            Plan::Semisupervised(plan) => plan.files().cloned().collect(),
+            Plan::Induction(plan) => plan.files().cloned().collect(),
+            Plan::Adaptor(plan) => plan.files().cloned().collect(),
+            Plan::Study(_) => vec![],
         }
     }
 

@@ -1,17 +1,20 @@
-//! One run of a job: its workers, its folder, and what is said of it there.
+//! One run of a job: its workers, its folder, and what is recorded of it there.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::folder::{MANIFEST, RunFolder, is_run_folder};
-use super::manifest::{InputRecord, Manifest, State, now};
+use super::folder::{RunFolder, is_run_folder, move_aside, remove_previous};
+use super::manifest::{MANIFEST, Manifest, State, now};
+use super::standing::{Identity, JOB, Standing};
 use super::{Job, Plan};
-use crate::cluster::engine::Cluster;
+use crate::cluster::checkpoint::hex;
+use crate::cluster::engine::{Cluster, build_hash};
 use crate::cluster::rng::GENERATOR;
+use crate::corpus::inputs::Inputs;
 use crate::error::{Error, Result, exit};
 use crate::progress::Style;
 
@@ -21,16 +24,22 @@ pub struct Session {
     pub title: String,
     /// The run folder, which all processes see and the first one writes.
     pub out: PathBuf,
-    /// Whether to go on from a checkpoint.
-    pub resume: bool,
+    /// Whether to move an earlier run aside and start over.
+    pub fresh: bool,
+    /// Whether to continue what another build of sawmill has started.
+    pub accepts_other_build: bool,
     /// Whether to stop, with a checkpoint, when standard input ends.
     pub end_with_stdin: bool,
     /// How long to wait for another process that makes no progress.
     pub stall_after: Duration,
+    /// How long a sweep may go on after SIGTERM.
+    pub stop_within: Duration,
     pub cluster: Cluster,
     pub progress: Style,
     /// Whether to stay alive and follow changes of the inputs.
     pub watch: bool,
+    /// The files that the job reads.
+    pub inputs: Arc<Inputs>,
     /// The run folder, in the process that writes it, while a job runs.
     pub record: Option<Record>,
     /// Whether the job has stopped with a checkpoint; known to every process.
@@ -43,113 +52,142 @@ impl Session {
         Session {
             title: name.to_string(),
             out: self.out.join(name),
+            fresh: false, // the study has been moved aside as a whole
             cluster: self.cluster.clone(),
+            inputs: Arc::default(),
             record: None,
             is_stopped: false,
             ..*self
         }
     }
 
-    /// Runs `job`, unless its result is there already, and leaves in the run folder how it ended. Returns the exit code.
+    /// Brings the run folder to its finished state: starts the job, continues it, or finds that it is done. Returns the exit code.
     pub fn run(&mut self, job: &Job, plan: &Plan) -> Result<u8> {
-        if self.resume && self.is_done(job)? {
-            say!("sawmill: this job is done already");
+        let is_leader = self.cluster.is_leader();
+        if self.fresh && is_leader {
+            let is_done = Manifest::load(&self.out).is_ok_and(|manifest| manifest.state == State::Done);
+            move_aside(&self.out, is_done)?;
+        }
+        if !self.watch {
+            self.inputs = Arc::new(Inputs::hash(&plan.files(), self.cluster.threads)?);
+        }
+        // Locked before it is looked at, so that what is found stays as it is.
+        let folder = if is_leader { Some(RunFolder::create(&self.out)?) } else { None };
+        let standing = self.standing(job)?;
+        if standing == Standing::Done {
+            if is_leader {
+                remove_previous(&self.out)?;
+                say!("sawmill: {} is done already; --fresh starts over", self.out.display());
+            }
             return Ok(exit::DONE);
         }
-        if self.cluster.is_leader() {
-            self.record = Some(Record::start(&self.out, job, &self.cluster, self.resume)?);
-        }
+        self.record = folder.map(|folder| Record::start(self, folder, job, standing)).transpose()?;
         let result = plan.run(self);
-        if let (Err(error), Some(record)) = (&result, &mut self.record) {
-            record.failed(error)?;
+        if let Some(record) = &self.record {
+            match &result {
+                Err(error) => record.failed(error)?,
+                Ok(_) if !self.is_stopped => remove_previous(&self.out)?,
+                Ok(_) => {}
+            }
         }
         if self.is_stopped { result.map(|_| exit::RESUME) } else { result }
     }
 
-    /// Whether the result is there. Only the leader judges what else is: it may be clearing the folder while the others
-    /// look.
-    fn is_done(&self, job: &Job) -> Result<bool> {
-        let found = has_result(&self.out, job);
-        if self.cluster.is_leader() { found } else { Ok(found.unwrap_or(false)) }
+    /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it, and a
+    /// run that follows changes starts over. Only the leader judges what it finds: it may be at work in the folder while the
+    /// others look.
+    fn standing(&self, job: &Job) -> Result<Standing> {
+        if matches!(job, Job::Study(_)) || self.watch {
+            return Ok(if is_run_folder(&self.out) { Standing::Unfinished } else { Standing::New });
+        }
+        let identity = Identity {
+            job: &job.to_toml(),
+            inputs: &self.inputs,
+            build: &hex(&build_hash()),
+            accepts_other_build: self.accepts_other_build,
+        };
+        match identity.standing(&self.out) {
+            Err(_) if !self.cluster.is_leader() => Ok(Standing::Unfinished),
+            // What another process of this job sees of a folder that is about to be moved aside does not count.
+            Ok(Standing::Done) if self.fresh && !self.cluster.is_leader() => Ok(Standing::Unfinished),
+            standing => standing,
+        }
     }
 }
 
-/// The run folder and what is said in it.
+/// The run folder and its manifest. Clones are the same record.
+#[derive(Clone)]
 pub struct Record {
     pub folder: Arc<RunFolder>,
-    manifest: Manifest,
+    manifest: Arc<Mutex<Manifest>>,
 }
-
-/// The job as it was understood.
-const JOB: &str = "job.toml";
 
 /// How far a run has come, line by line.
 const METRICS: &str = "metrics.jsonl";
 
 impl Record {
-    /// Takes the run folder at `out` for `job`. Where it is resumed, metrics of before stay; the runs of a study are its own
-    /// concern.
-    pub fn start(out: &Path, job: &Job, cluster: &Cluster, resume: bool) -> Result<Record> {
-        let folder = RunFolder::create(out)?;
+    /// Takes the run folder for `job`. If it is continued, what is there stays until it is replaced.
+    fn start(session: &Session, folder: RunFolder, job: &Job, standing: Standing) -> Result<Record> {
         let header = job.header();
+        let (format, version) = Manifest::header();
         let manifest = Manifest {
+            format,
+            version,
             sawmill: env!("CARGO_PKG_VERSION").to_string(),
+            build: hex(&build_hash()),
             kind: header.kind.to_string(),
             state: State::Running,
             error: None,
             seed: header.seed,
             shards: header.shards,
             generator: GENERATOR.to_string(),
-            processes: cluster.processes(),
-            workers: cluster.workers(),
+            processes: session.cluster.processes(),
+            workers: session.cluster.workers(),
             process_id: std::process::id(),
             started: now(),
             updated: now(),
             seconds: 0.0,
-            inputs: vec![],
+            inputs: session.inputs.records(),
         };
-        let mut record = Record { folder: Arc::new(folder), manifest };
-        // In this order: wherever it is cut short, what is left is not taken for a result, nor for another job's.
-        record.folder.remove(JOB)?;
+        let record = Record { folder: Arc::new(folder), manifest: Arc::new(Mutex::new(manifest)) };
+        // The manifest first: whenever this is cut short, the folder is known as a run folder, and without a job file as one
+        // in which nothing has started.
         record.save(State::Running)?;
-        let is_study = matches!(job, Job::Study(_));
-        let stays = |name: &str| (resume && name == METRICS) || (is_study && is_run_folder(&out.join(name)));
-        record.folder.clear_results(stays)?;
+        if standing == Standing::New {
+            record.folder.clear(|_| false)?;
+        }
         record.folder.write(JOB, job.to_toml().as_bytes())?;
         Ok(record)
     }
 
-    /// Says that the run stays alive, and what it reads.
-    pub fn watching(&mut self, inputs: Vec<InputRecord>) -> Result<()> {
-        self.manifest.inputs = inputs;
+    /// Records that the run stays alive.
+    pub fn watching(&self) -> Result<()> {
         self.save(State::Watching)
     }
 
-    /// Says that the run is done, after so many seconds.
-    pub fn done(&mut self, seconds: f64, inputs: Option<Vec<InputRecord>>) -> Result<()> {
-        self.manifest.seconds = seconds;
-        if let Some(inputs) = inputs {
-            self.manifest.inputs = inputs;
-        }
+    /// Records that the run is done, after so many seconds.
+    pub fn done(&self, seconds: f64) -> Result<()> {
+        self.manifest.lock().expect("nobody panics with it").seconds = seconds;
         self.save(State::Done)
     }
 
-    /// Says that the run was stopped, and can be resumed.
-    pub fn stopped(&mut self, seconds: f64) -> Result<()> {
-        self.manifest.seconds = seconds;
+    /// Records that the run was stopped, and can be continued.
+    pub fn stopped(&self, seconds: f64) -> Result<()> {
+        self.manifest.lock().expect("nobody panics with it").seconds = seconds;
         self.save(State::Stopped)
     }
 
-    /// Says why the run failed.
-    pub fn failed(&mut self, error: &Error) -> Result<()> {
-        self.manifest.error = Some(error.to_string());
+    /// Records why the run failed.
+    pub fn failed(&self, error: &Error) -> Result<()> {
+        self.manifest.lock().expect("nobody panics with it").error = Some(error.to_string());
         self.save(State::Failed)
     }
 
-    fn save(&mut self, state: State) -> Result<()> {
-        self.manifest.state = state;
-        self.manifest.updated = now();
-        self.folder.write(MANIFEST, self.manifest.to_json().as_bytes())
+    fn save(&self, state: State) -> Result<()> {
+        let mut manifest = self.manifest.lock().expect("nobody panics with it");
+        manifest.state = state;
+        manifest.updated = now();
+        self.folder.write(MANIFEST, manifest.to_json().as_bytes())
     }
 }
 
@@ -166,52 +204,6 @@ pub fn report_page(out: &Path) -> PathBuf {
         Some(short) => short,
         None => whole,
     }
-}
-
-/// Whether `out` holds the result of just this job; another job's result there is an error. A study asks this of its
-/// variants one by one, so that others can be added to it.
-fn has_result(out: &Path, job: &Job) -> Result<bool> {
-    if !is_run_folder(out) || matches!(job, Job::Study(_)) {
-        return Ok(false);
-    }
-    // Without one, a run was killed before it had begun.
-    let Ok(old) = std::fs::read_to_string(out.join(JOB)) else { return Ok(false) };
-    let new = job.to_toml();
-    if old != new {
-        return Err(Error::Usage(format!(
-            "--resume: {} holds a run with other settings:{}{}",
-            out.display(),
-            only_in(&settings(&old), &settings(&new), '-'),
-            only_in(&settings(&new), &settings(&old), '+')
-        )));
-    }
-    let manifest = Manifest::load(out)?;
-    for input in &manifest.inputs {
-        let Ok(file) = std::fs::metadata(&input.path) else { continue };
-        let modified = file.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        if file.len() != input.bytes || modified.is_some_and(|time| time.as_secs() > manifest.started) {
-            return Err(Error::Usage(format!("--resume: {} has changed since; run without --resume", input.path)));
-        }
-    }
-    Ok(manifest.state == State::Done)
-}
-
-/// The lines of a job file, each behind the name of its table.
-fn settings(text: &str) -> Vec<String> {
-    let mut table = String::new();
-    let mut all = vec![];
-    for line in text.lines().filter(|line| !line.is_empty()) {
-        match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            Some(name) => table = format!("{name}."),
-            None => all.push(format!("{table}{line}")),
-        }
-    }
-    all
-}
-
-/// The settings that `others` lack, each behind `sign`.
-fn only_in(settings: &[String], others: &[String], sign: char) -> String {
-    settings.iter().filter(|line| !others.contains(line)).map(|line| format!("\n{sign} {line}")).collect()
 }
 
 /// The most memory that this process has had, or has had since [`forget_peak_memory`], in MiB; 0 where the system does not

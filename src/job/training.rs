@@ -1,27 +1,31 @@
 //! What every job that is trained by sweeps does around its training: stop signals, checkpoints, signs of life, progress.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use timely::worker::Worker;
 
-use super::folder::RunFolder;
+use super::folder::{CHECKPOINTS, RunFolder};
 use super::session::{Session, record_metrics};
-use crate::cluster::checkpoint::Checkpoints;
+use crate::cluster::checkpoint::{Checkpoints, Identity, hex};
 use crate::cluster::engine::build_hash;
 use crate::cluster::heartbeat::Heartbeat;
-use crate::cluster::stop::{stop_flag, stop_with_stdin};
+use crate::cluster::stop::{CurrentPhase, Phase, end_in_time, stop_flag, stop_with_stdin};
 use crate::cluster::sweep::{Control, Round, Schedule};
-use crate::error::{Error, Result};
+use crate::corpus::inputs::Inputs;
+use crate::error::{Error, Result, exit};
 use crate::progress::{Meter, Unit};
 
 /// A training, to be run.
 pub struct Training<'a> {
     pub schedule: &'a Schedule,
-    /// What the result follows from: the settings and the files, but not the workers.
+    /// Hash of the settings that the result follows from; the inputs' is added to it.
     pub fingerprint: [u8; 32],
+    /// The kind of job, and the version in which it lays out its checkpoints: raised whenever an older checkpoint would be
+    /// read as something else.
+    pub layout: &'static str,
     /// What else all processes must agree on.
     pub rest: String,
     /// What the schedule's sweeps are to those who watch.
@@ -34,6 +38,9 @@ pub struct Watcher {
     pub control: Control,
     folder: Option<Arc<RunFolder>>,
     sweep: Arc<Mutex<u64>>,
+    inputs: Arc<Inputs>,
+    /// Why the inputs are not what they were, once that has been looked at.
+    changed: Arc<OnceLock<Option<String>>>,
 }
 
 impl Training<'_> {
@@ -54,17 +61,15 @@ impl Training<'_> {
         }
         let cluster = session.cluster.clone();
         let checkpoints = self.checkpoints(session);
-        if cluster.is_leader() && !session.resume {
-            checkpoints.clear().map_err(|e| Error::output(&session.out, e))?;
-        }
         let heartbeat =
             Heartbeat::start(session.out.clone(), cluster.process, cluster.processes(), session.stall_after);
         let stopped = Arc::<AtomicBool>::default();
         let control = Control {
             checkpoints,
             stage: String::new(),
-            resume: session.resume,
+            resume: true,
             stop,
+            phase: Arc::default(),
             stopped: stopped.clone(),
             heartbeat: heartbeat.clone(),
         };
@@ -76,8 +81,11 @@ impl Training<'_> {
             Meter::start(session.progress, self.unit, progress, |_| ())
         });
         let started = Instant::now();
-        let watcher = Watcher { control, folder, sweep };
+        let phase = control.phase.clone();
+        self.end_in_time(session, phase.clone(), started)?;
+        let watcher = Watcher { control, folder, sweep, inputs: session.inputs.clone(), changed: Arc::default() };
         let results = cluster.run(|| self.mesh_fingerprint(session), move |worker| program(worker, &watcher));
+        phase.set(Phase::Ended);
         drop(meter);
         heartbeat.end();
         session.is_stopped = stopped.load(Ordering::Relaxed);
@@ -90,20 +98,58 @@ impl Training<'_> {
 
     /// The checkpoints of a run.
     pub fn checkpoints(&self, session: &Session) -> Checkpoints {
-        Checkpoints::new(session.out.join("checkpoints"), self.fingerprint)
+        let identity = Identity {
+            fingerprint: self.identity(session),
+            layout: self.layout.to_string(),
+            build: hex(&build_hash()),
+            accepts_other_build: session.accepts_other_build,
+        };
+        Checkpoints::new(session.out.join(CHECKPOINTS), identity)
+    }
+
+    /// What the result follows from: the settings and the content of the inputs.
+    fn identity(&self, session: &Session) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.fingerprint).update(&session.inputs.digest());
+        *hasher.finalize().as_bytes()
+    }
+
+    /// Ends the process in time if it is asked to stop and cannot finish its sweep, with the last checkpoint that there is.
+    fn end_in_time(&self, session: &Session, phase: Arc<CurrentPhase>, started: Instant) -> Result<()> {
+        let record = session.record.clone();
+        end_in_time(phase, session.stop_within, move |phase| {
+            let why = match phase {
+                Phase::Reading => "stopped while reading; nothing had to be saved",
+                _ => {
+                    "stopped in the middle of a sweep, which took too long to finish (--stop-within); the last checkpoint counts"
+                }
+            };
+            say!("sawmill: {why}; run the same command again to continue");
+            if let Some(record) = record {
+                let _ = record.stopped(started.elapsed().as_secs_f64()); // the process ends in any case
+            }
+            std::process::exit(exit::RESUME.into());
+        })
     }
 
     /// What all processes must agree on: the job, the build, the workers, and where the run folder is.
     fn mesh_fingerprint(&self, session: &Session) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.fingerprint).update(&build_hash());
-        let rest = (session.cluster.threads, &session.cluster.hosts, session.resume, self.schedule, &self.rest);
+        hasher.update(&self.identity(session)).update(&build_hash());
+        let rest = (session.cluster.threads, &session.cluster.hosts, self.schedule, &self.rest);
         hasher.update(format!("{rest:?}").as_bytes());
         *hasher.finalize().as_bytes()
     }
 }
 
 impl Watcher {
+    /// To be called when all inputs have been read: fails if one of them has changed since it was hashed. All workers of a
+    /// process get the same answer.
+    pub fn has_read(&self) -> Result<()> {
+        let look = || self.inputs.check_unchanged(|_| true).err().map(|error| error.to_string());
+        self.changed.get_or_init(look).clone().map_or(Ok(()), |why| Err(Error::Input(why)))
+    }
+
     /// Notes how far the training has come.
     pub fn at(&self, sweep: u64) {
         *self.sweep.lock().expect("a number") = sweep;

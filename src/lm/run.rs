@@ -26,13 +26,18 @@ struct Trained {
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
-    let training =
-        Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Sweeps };
+    let training = Training {
+        schedule: &plan.schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "lm 1",
+        rest: String::new(),
+        unit: Unit::Sweeps,
+    };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
     let peak = peak_memory_mib();
@@ -41,7 +46,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
-    record.done(seconds, Some(plan.corpus.inputs()))?;
+    record.done(seconds)?;
     for (file, problem) in &trained.problems {
         let path = plan.corpus.files[*file as usize].display().to_string();
         say!("{}", Diagnostic { path, problem: problem.clone() });
@@ -53,6 +58,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let is_leader = worker.index() == 0;
     let text = collect(worker, plan, is_leader).map_err(Error::Input)?;
+    watcher.has_read()?;
     if is_leader {
         say!(
             "sawmill: {} sentences of {} tokens to train on, {} of {} to test on ({} unknown); {} words in the vocabulary",

@@ -1,6 +1,7 @@
 //! The job file of an oracle job, and the inputs that it names.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +100,17 @@ pub struct Plan {
     pub treebanks: Vec<String>,
     pub inputs: Vec<Input>,
     pub pieces: Vec<Piece>,
+}
+
+impl Plan {
+    /// The files that are read.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let path = |input: &Input| match &input.origin {
+            Origin::File { path, .. } => Some(path.clone()),
+            Origin::Synthetic(_) => None,
+        };
+        self.inputs.iter().filter_map(path).collect()
+    }
 }
 
 impl OracleJob {

@@ -17,11 +17,10 @@ use crate::cluster::scan::{Found, Progress, scan};
 use crate::cluster::stop::stop_flag;
 use crate::cluster::watch::watch;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
-use crate::corpus::open;
+use crate::corpus::inputs::Inputs;
 use crate::corpus::piece::{Input, Origin};
 use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
-use crate::job::manifest::records;
 use crate::job::session::{Session, peak_memory_mib, record_metrics};
 use crate::progress::{Meter, Unit};
 
@@ -119,7 +118,7 @@ fn run_once(plan: &Plan, session: &mut Session) -> Result<u8> {
             let _ = record_metrics(&folder, figures); // missing metrics are no reason to stop
         })
     });
-    let outcome = once(plan, &session.title, &session.cluster, &progress)?;
+    let outcome = once(plan, session, &progress)?;
     drop(meter);
     let (Some(record), Some(outcome)) = (&mut session.record, outcome) else { return Ok(exit::DONE) };
     let seconds = started.elapsed().as_secs_f64();
@@ -130,7 +129,8 @@ fn run_once(plan: &Plan, session: &mut Session) -> Result<u8> {
         "peak_memory_mib": peak_memory_mib(),
     });
     record_metrics(&record.folder, &figures)?;
-    record.done(seconds, Some(records(&plan.inputs, &outcome.contents)))?;
+    session.inputs.check_unchanged(|_| true)?;
+    record.done(seconds)?;
     outcome.tell(seconds);
     Ok(if outcome.tell_problems() { exit::SKIPPED } else { exit::DONE })
 }
@@ -138,7 +138,7 @@ fn run_once(plan: &Plan, session: &mut Session) -> Result<u8> {
 fn run_watching(plan: &Plan, session: &mut Session) -> Result<u8> {
     let stop = stop_flag()?;
     if let Some(record) = &mut session.record {
-        record.watching(records(&plan.inputs, &[]))?;
+        record.watching()?;
     }
     let folder = session.record.as_ref().map(|record| record.folder.clone());
     let started = Instant::now();
@@ -153,23 +153,24 @@ fn run_watching(plan: &Plan, session: &mut Session) -> Result<u8> {
         }
     })?;
     if let Some(record) = &mut session.record {
-        record.done(started.elapsed().as_secs_f64(), None)?;
+        record.done(started.elapsed().as_secs_f64())?;
     }
     Ok(if has_problems.load(Ordering::Relaxed) { exit::SKIPPED } else { exit::DONE })
 }
 
 /// Runs the job once. The leader gets the outcome.
-fn once(plan: &Plan, title: &str, cluster: &Cluster, progress: &Arc<Progress>) -> Result<Option<Outcome>> {
+fn once(plan: &Plan, session: &Session, progress: &Arc<Progress>) -> Result<Option<Outcome>> {
+    let cluster = &session.cluster;
     let (inputs, pieces) = (Arc::new(plan.inputs.clone()), Arc::new(plan.pieces.clone()));
     let (settings, seed, progress) = (plan.settings.clone(), plan.seed, progress.clone());
     let results = cluster.run(
-        || fingerprint(plan, cluster, false),
+        || fingerprint(plan, cluster, Some(&session.inputs)),
         move |worker| {
             let counter = Counter::new(settings.clone(), seed);
             scan(worker, &inputs, &pieces, counter, progress.clone())
         },
     )?;
-    Ok(results.into_iter().flatten().next().map(|found| Outcome::new(title, plan, &found)))
+    Ok(results.into_iter().flatten().next().map(|found| Outcome::new(&session.title, plan, &found)))
 }
 
 /// Keeps the job alive until `stop` is set, and shows `changed` each new outcome, on the leader.
@@ -185,7 +186,7 @@ fn keep_alive(
     let changed = Mutex::new(changed); // worker 0 is the only one to call it
     let compared = plan.clone();
     cluster.run(
-        || fingerprint(&compared, cluster, true),
+        || fingerprint(&compared, cluster, None),
         move |worker| {
             let counter = Counter::new(plan.settings.clone(), plan.seed);
             let memory = Remembered::new(inputs.clone(), counter);
@@ -198,20 +199,21 @@ fn keep_alive(
     Ok(())
 }
 
-/// What all processes of a job must agree on: the build, the settings, and the inputs but for where they lie. Files are
-/// compared by name, size and their first bytes.
-fn fingerprint(plan: &Plan, cluster: &Cluster, watch: bool) -> [u8; 32] {
+/// What all processes of a job must agree on: the build, the settings, and the content of the inputs, unless the job follows
+/// changes of them.
+fn fingerprint(plan: &Plan, cluster: &Cluster, inputs: Option<&Inputs>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&build_hash());
     let mut add = |text: String| {
         hasher.update(text.as_bytes());
     };
-    add(format!("{} {:?} {} {:?} {watch}", cluster.threads, cluster.hosts, plan.seed, plan.settings));
+    add(format!("{} {:?} {} {:?} {}", cluster.threads, cluster.hosts, plan.seed, plan.settings, inputs.is_none()));
+    add(format!("{:?}", inputs.map(Inputs::digest)));
     add(format!("{:?} {:?}", plan.treebanks, plan.pieces));
     for input in &plan.inputs {
         match &input.origin {
             Origin::Synthetic(language) => add(format!("{language:?}")),
-            Origin::File { path, encoding, .. } => add(format!("{encoding:?} {}", open::mark(path))),
+            Origin::File { path, encoding, .. } => add(format!("{encoding:?} {:?}", path.file_name())),
         }
     }
     *hasher.finalize().as_bytes()

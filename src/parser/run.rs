@@ -19,8 +19,8 @@ use crate::cluster::operators::route::Route;
 use crate::cluster::own::Own;
 use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
+use crate::corpus::inputs::Inputs;
 use crate::error::{Error, Result, exit};
-use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
@@ -37,13 +37,18 @@ struct Trained {
 /// Runs the job and returns the exit code.
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
-    let training =
-        Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Sweeps };
+    let training = Training {
+        schedule: &plan.schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "parser 1",
+        rest: String::new(),
+        unit: Unit::Sweeps,
+    };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(mut trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
     record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
@@ -54,7 +59,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         tags: plan.model.tags,
         threads: session.cluster.threads,
     };
-    for (name, treebank) in sets(plan, &mut trained.problems)? {
+    for (name, treebank) in sets(plan, &session.inputs, &mut trained.problems)? {
         let evaluation = evaluate(&model, &treebank, &settings);
         say!("sawmill: {name}: {}", report::in_words(&evaluation));
         trained.figures.evaluations.push((name, evaluation));
@@ -62,7 +67,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
-    record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
+    record.done(seconds)?;
     trained.problems.iter().for_each(|problem| say!("{problem}"));
     Ok(if trained.problems.is_empty() { exit::DONE } else { exit::SKIPPED })
 }
@@ -97,7 +102,7 @@ pub fn read_trees(plan: &Plan) -> Result<Treebank> {
 
 /// The trees to compare with, by set: files to develop with, files to test on, and what was held out of training. Sets without
 /// trees are left out; what is wrong is added to `problems`.
-pub fn sets(plan: &Plan, problems: &mut Vec<Diagnostic>) -> Result<Vec<(&'static str, Treebank)>> {
+pub fn sets(plan: &Plan, inputs: &Inputs, problems: &mut Vec<Diagnostic>) -> Result<Vec<(&'static str, Treebank)>> {
     let mut sets = vec![];
     for (name, files, is_held_out) in
         [("dev", &plan.dev, false), ("test", &plan.test, false), ("test", &plan.train, true)]
@@ -109,6 +114,7 @@ pub fn sets(plan: &Plan, problems: &mut Vec<Diagnostic>) -> Result<Vec<(&'static
         let column = plan.model.tag_column;
         let treebank = Treebank::read_some(files, plan.encoding, column, NonProjective::Keep, is_wanted);
         let mut treebank = treebank.map_err(Error::Input)?;
+        inputs.check_unchanged(|path| files.iter().any(|file| file == path))?;
         treebank.prepare(&plan.preparation);
         let new: Vec<_> = diagnostics(&treebank).into_iter().filter(|problem| !problems.contains(problem)).collect();
         problems.extend(new);
@@ -152,6 +158,7 @@ pub fn supervise(
 /// What one worker does.
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let treebank = read_trees(plan)?;
+    watcher.has_read()?;
     let problems = diagnostics(&treebank);
     let lexicon = Lexicon::learn(&treebank, plan.model.min_count).map_err(Error::Input)?;
     let is_single_rooted = treebank.is_single_rooted();

@@ -24,7 +24,6 @@ use crate::cluster::sweep::{Control, End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::corpus::shard::shards;
 use crate::error::{Error, Result, exit};
-use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, most_memory_mib};
 use crate::job::training::{Training, Watcher};
@@ -57,25 +56,30 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
     let mut schedule = plan.parser.schedule.clone();
     schedule.sweeps = plan.work();
-    let training =
-        Training { schedule: &schedule, fingerprint: plan.fingerprint(), rest: String::new(), unit: Unit::Work };
+    let training = Training {
+        schedule: &schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "semisupervised 1",
+        rest: String::new(),
+        unit: Unit::Work,
+    };
     let desk = Desk::new(session.cluster.threads);
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher, &desk))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
     let Trained { parsers, test: text, by_ngram, mut figures, mut problems, .. } = trained;
     let last = parsers.last().expect("a parser");
     record.folder.write("model", &model_file::to_bytes(KIND, last)?)?;
-    let test = Test { sets: sets(&plan.parser, &mut problems)?, text, by_ngram };
+    let test = Test { sets: sets(&plan.parser, &session.inputs, &mut problems)?, text, by_ngram };
     test.all(plan, session.cluster.threads, parsers, &mut figures)?;
     for (name, content) in report::files(&session.title, plan, &figures) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
-    record.done(seconds, Some(plan.files().map(|path| InputRecord::of_file(path)).collect()))?;
+    record.done(seconds)?;
     problems.iter().for_each(|problem| say!("{problem}"));
     if figures.left_out() > 0 {
         let left_out = thousands(figures.left_out());
@@ -126,7 +130,7 @@ impl Stage {
 pub(super) struct Stages<'a> {
     pub(super) plan: &'a Plan,
     pub(super) watcher: &'a Watcher,
-    /// Of all stages; its checkpoints are those of this very text.
+    /// Of all stages.
     pub(super) control: Control,
     pub(super) treebank: &'a Treebank,
     pub(super) figures: Figures,
@@ -146,8 +150,8 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher, desk: &Desk) -> 
     let mut problems = diagnostics(&treebank);
     let lexicon = Lexicon::learn(&treebank, plan.parser.model.min_count).map_err(Error::Input)?;
     let mut text = collect(worker, plan, &treebank, &lexicon).map_err(Error::Input)?;
-    let control = watcher.control.of_input(text.digest);
-    refuse_other_text(worker, &control)?;
+    watcher.has_read()?;
+    let control = watcher.control.clone();
     problems.append(&mut text.problems);
     let figures = Figures::new(plan, &treebank, &text);
     if is_leader {
@@ -201,17 +205,6 @@ fn say_what_is_missing(raw: &RawSettings, text: &Text) {
             "sawmill: raw.tune is {}, and there are {documents} documents: none is set aside, so all contexts weigh the same",
             raw.tune
         );
-    }
-}
-
-/// Does not go on where the text is not what it was when the run began. Every worker must call this.
-fn refuse_other_text(worker: &mut Worker, control: &Control) -> Result<()> {
-    let is_other = worker.index() == 0 && control.resume && control.of_stage("treebank").checkpoints.are_others();
-    let mut told = AllGather::<bool>::new(worker, "Other text");
-    let all = told.exchange(worker, vec![(worker.index() as u64, is_other)]);
-    match all.iter().any(|(_, is_other)| *is_other) {
-        true => Err(Error::Usage("--resume: raw text or trees have changed since; run without --resume".to_string())),
-        false => Ok(()),
     }
 }
 

@@ -13,7 +13,6 @@ use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
-use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
@@ -34,17 +33,23 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     }
     let job = plan.clone();
     let rest = format!("{:?}", plan.evaluation);
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest, unit: Unit::Sweeps };
+    let training = Training {
+        schedule: &plan.schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "topics 1",
+        rest,
+        unit: Unit::Sweeps,
+    };
     let checkpoints = training.checkpoints(session);
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
     let problems = write(plan, &session.title, &record.folder, &checkpoints, &trained)?;
-    record.done(seconds, Some(plan.files.iter().map(|path| InputRecord::of_file(path)).collect()))?;
+    record.done(seconds)?;
     for problem in &problems {
         say!("{problem}");
     }
@@ -54,6 +59,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
 /// What one worker does.
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let collection = collect(worker, plan).map_err(Error::Input)?;
+    watcher.has_read()?;
     let is_leader = worker.index() == 0;
     let training_tokens: u64 = collection
         .catalogue

@@ -23,11 +23,11 @@ fn utterances(seed: u64, count: u64) -> String {
     text
 }
 
-const COLLOCATION: &str = "%s = words\nS --> C+\n1 0.5 10 C --> Word+\n1 0.5 10 Word --> Phonemes\n\
+pub const COLLOCATION: &str = "%s = words\nS --> C+\n1 0.5 10 C --> Word+\n1 0.5 10 Word --> Phonemes\n\
     Phonemes --> P\nPhonemes --> P Phonemes\nP --> {s}\n";
 
 /// A segmentation job in `folder`.
-fn job(folder: &Path, grammar: &str, more: &str) -> PathBuf {
+pub fn job(folder: &Path, grammar: &str, more: &str) -> PathBuf {
     write(folder, "text", utterances(1, 300));
     write(folder, "grammar.lt", grammar);
     let text = format!(
@@ -38,7 +38,7 @@ fn job(folder: &Path, grammar: &str, more: &str) -> PathBuf {
 }
 
 /// The model and the files of the report that hold nothing about speed.
-fn results(out: &Path) -> Vec<Vec<u8>> {
+pub fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/scores.tsv", "report/cached.tsv", "report/rules.tsv", "report/parses.txt"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()

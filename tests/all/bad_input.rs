@@ -8,7 +8,7 @@ use crate::support::{conllu, folder, run, sawmill, skipped, write};
 /// Runs a job over `files` and returns exit code, stdout, stderr and the summary of treebank `x`.
 fn run_over(folder: &Path, files: &str) -> (i32, String, String, serde_json::Value) {
     let job = write(folder, "job.toml", format!("kind = 'oracle'\nout = 'out'\n[treebanks]\nx = {files}\n"));
-    let (code, stdout, stderr) = run(sawmill().arg("run").arg(job));
+    let (code, stdout, stderr) = run(sawmill().arg("run").arg(job).arg("--fresh"));
     let summary = std::fs::read_to_string(folder.join("out/report/summary.json")).unwrap_or("null".into());
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
     (code, stdout, stderr, summary["treebanks"]["x"].clone())
@@ -98,7 +98,7 @@ fn cuts_near_long_sentences_and_binary_files_do_not_show() {
     let mut first = None;
     for shards in [1, 7, 64, 400] {
         let set = format!("shards={shards}");
-        let (code, _, stderr) = run(sawmill().arg("run").arg(&job).args(["--set", &set]));
+        let (code, _, stderr) = run(sawmill().arg("run").arg(&job).args(["--fresh", "--set", &set]));
         assert_eq!(code, 1, "{stderr}");
         let report = crate::support::files_below(&folder.path().join("out/report"));
         let summary: serde_json::Value = serde_json::from_slice(&report["summary.json"]).unwrap();
@@ -260,7 +260,7 @@ fn a_run_folder_that_cannot_be_written_is_found_before_the_work_starts() {
     for (out, message) in [
         (file.join("below"), "cannot write"),
         (file, "not a folder"),
-        (folder.path().join("foreign"), "holds other things"),
+        (folder.path().join("foreign"), "not a run folder"),
     ] {
         let (code, _, stderr) = run(sawmill().arg("run").arg(&job).arg("--out").arg(&out));
         assert_eq!(code, 2, "{stderr}");

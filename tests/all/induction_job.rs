@@ -66,7 +66,7 @@ fn jumble(seed: u64, sentences: u64) -> String {
 }
 
 /// A job over `train.conllu`, `heldout.conllu` and `test.conllu` in `folder`.
-fn job(folder: &Path, more: &str) -> PathBuf {
+pub fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "train.conllu", treebank(1, 200));
     write(folder, "heldout.conllu", treebank(2, 30));
     write(folder, "test.conllu", treebank(3, 60));
@@ -287,7 +287,7 @@ fn function_words_have_no_dependents() {
     let (_, shown, _) = run(sawmill().arg("show").arg(&out));
     assert!(shown.contains("left-corner depth at most 2, function words (D A X) without dependents"), "{shown}");
     // None of the words has one of the tags: that is said, and nothing else changes.
-    let (code, stderr) = start(&job, &out, &["--set", "model.function_tags=['DET']"]).end();
+    let (code, stderr) = start(&job, &out, &["--fresh", "--set", "model.function_tags=['DET']"]).end();
     assert!(code == 0 && stderr.contains("none has a tag of model.function_tags"), "{code}: {stderr}");
 }
 
@@ -296,7 +296,7 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
     let folder = folder();
     let job = job(folder.path(), "[estimation]\ngroups = 1\nrestarts = 2\nprune_after = 3\nruns = 1\n");
     let out = folder.path().join("out");
-    let try_run = |more: &[&str]| start(&job, &out, more).end();
+    let try_run = |more: &[&str]| start(&job, &out, &[&["--fresh"], more].concat()).end();
     for (setting, what) in [
         ("model.type='cfg'", "unknown variant"),
         ("model.smoothing='skip-val'", "skip-val"),

@@ -29,7 +29,7 @@ fn corpus(seed: u64, sentences: u64) -> String {
 }
 
 /// A job over `train.txt` and `test.txt` in `folder`.
-fn job(folder: &Path, more: &str) -> PathBuf {
+pub fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "train.txt", corpus(1, 600));
     write(folder, "test.txt", corpus(2, 80));
     let text = format!(
@@ -42,7 +42,7 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 const SHORT: &str = "[sampler]\nsweeps = 24\nburn_in = 8\nsample_every = 4\nsync_every = 2\n[checkpoint]\nevery = 4\n";
 
 /// The model and the files of the report that hold nothing about speed.
-fn results(out: &Path) -> Vec<Vec<u8>> {
+pub fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/perplexity.tsv", "report/depths.tsv"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()
@@ -216,7 +216,7 @@ fn odd_texts_give_sensible_results_or_clear_errors() {
     let train = |text: &str| write(folder.path(), "train.txt", text);
     let job = job(folder.path(), "[sampler]\nsweeps = 3\n");
     let out = folder.path().join("out");
-    let try_run = |more: &[&str]| start(&job, &out, more).end();
+    let try_run = |more: &[&str]| start(&job, &out, &[&["--fresh"], more].concat()).end();
 
     train("");
     let (code, stderr) = try_run(&[]);

@@ -32,7 +32,7 @@ fn trained(folder: &Path, text: &str, settings: &[&str]) -> PathBuf {
         "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['text']\nmin_count = 2\n[sampler]\nsweeps = 30\nburn_in = 10\n";
     let job = write(folder, "job.toml", job);
     let mut command = sawmill();
-    command.arg("run").arg(job);
+    command.arg("run").arg(job).arg("--fresh");
     for setting in settings {
         command.args(["--set", setting]);
     }

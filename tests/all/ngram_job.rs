@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::support::{Running, folder, free_addresses, run_killed, start, summary, write};
 
 /// Documents about three things: each thing has words of its own, and an order of them.
-fn corpus(documents: u64, sentences: u64) -> String {
+pub fn corpus(documents: u64, sentences: u64) -> String {
     let mut text = String::new();
     for document in 0..documents {
         let mut rng = generator(1, Purpose::Synth, document, 0);
@@ -30,11 +30,11 @@ fn corpus(documents: u64, sentences: u64) -> String {
 /// Type and order of the models that are run.
 const HPYTM: &str = "type = 'hpytm'\norder = 3";
 const HIERARCHICAL: &str = "type = 'hierarchical'\norder = 3";
-const SWITCHING: &str = "type = 'switching'\norder = 3";
+pub const SWITCHING: &str = "type = 'switching'\norder = 3";
 const INFINITE: &str = "type = 'switching'\norder = 'infinite'\nmax_order = 4";
 const RESCALING: &str = "type = 'rescaling'\norder = 3";
 
-fn job(folder: &Path, model: &str, sampler: &str) -> PathBuf {
+pub fn job(folder: &Path, model: &str, sampler: &str) -> PathBuf {
     let text = format!(
         "kind = 'topics'\nseed = 3\nshards = 5\nout = 'out'\n[corpus]\ntrain = ['corpus.txt']\nformat = 'docs'\n\
          test = {{ hold_out = 6, by = 'category' }}\n[model]\n{model}\ntopics = 4\n{sampler}"
@@ -43,7 +43,7 @@ fn job(folder: &Path, model: &str, sampler: &str) -> PathBuf {
 }
 
 /// The table of perplexities, and a hash of the model's bytes, of which there are many; RESCALING keeps none.
-fn result(out: &Path) -> (String, Option<u64>) {
+pub fn result(out: &Path) -> (String, Option<u64>) {
     let model = std::fs::read(out.join("model")).ok();
     assert_eq!(model.is_none(), summary(out)["model"] == "rescaling");
     let table = std::fs::read_to_string(out.join("report/perplexity.tsv")).expect("a report");

@@ -59,7 +59,7 @@ pub fn treebank(seed: u64, sentences: u64) -> String {
 }
 
 /// A job over `train.conllu` and `test.conllu` in `folder`.
-fn job(folder: &Path, more: &str) -> PathBuf {
+pub fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "train.conllu", treebank(1, 400));
     write(folder, "test.conllu", treebank(2, 60));
     let text = format!(
@@ -69,7 +69,7 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 }
 
 /// The model and the files of the report that hold nothing about speed.
-fn results(out: &Path) -> Vec<Vec<u8>> {
+pub fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/scores.tsv", "report/depths.tsv"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()
@@ -287,7 +287,7 @@ fn odd_jobs_give_sensible_results_or_clear_errors() {
     let folder = folder();
     let job = job(folder.path(), "[sampler]\nsweeps = 2\n");
     let out = folder.path().join("out");
-    let try_run = |more: &[&str]| start(&job, &out, more).end();
+    let try_run = |more: &[&str]| start(&job, &out, &[&["--fresh"], more].concat()).end();
     for (setting, what) in [
         ("model.system='arc-hybrid'", "model.system"),
         ("model.particles=0", "model.particles"),

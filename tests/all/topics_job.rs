@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, skipped, start, wait_until, write};
 
 /// Documents about four things, each with its own words and some common ones.
-fn corpus(documents: u64, words: u64) -> String {
+pub fn corpus(documents: u64, words: u64) -> String {
     let mut text = String::new();
     for document in 0..documents {
         let mut rng = generator(1, Purpose::Synth, document, 0);
@@ -28,7 +28,7 @@ fn corpus(documents: u64, words: u64) -> String {
 }
 
 /// A job over `corpus.txt` in `folder`.
-fn job(folder: &Path, more: &str) -> PathBuf {
+pub fn job(folder: &Path, more: &str) -> PathBuf {
     let text = format!(
         "kind = 'topics'\nseed = 3\nshards = 5\nout = 'out'\n[corpus]\ntrain = ['corpus.txt']\nformat = 'docs'\n\
          test = {{ hold_out = 6, by = 'category' }}\nmin_count = 2\n{more}"
@@ -39,12 +39,12 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 const SHORT: &str =
     "[model]\ntopics = 8\n[sampler]\nsweeps = 30\nsync_every = 2\n[evaluation]\nevery = 10\n[checkpoint]\nevery = 4\n";
 
-fn model(out: &Path) -> Vec<u8> {
+pub fn model(out: &Path) -> Vec<u8> {
     std::fs::read(out.join("model")).expect("a model")
 }
 
 /// Files of the report that hold nothing about speed.
-fn results(out: &Path) -> Vec<Vec<u8>> {
+pub fn results(out: &Path) -> Vec<Vec<u8>> {
     ["topics.tsv", "topic-words.tsv", "topic-keys.txt", "perplexity.tsv", "doc-topics.txt", "state.gz"]
         .map(|name| std::fs::read(out.join("report").join(name)).expect("a report"))
         .to_vec()
@@ -178,7 +178,7 @@ fn killed_before_it_has_begun_it_leaves_a_folder_to_resume_in() {
         &["report/", ".lock", "manifest.json.tmp"],
         &["report/", ".lock", "manifest.json"],
         &["report/", ".lock", "manifest.json", "job.toml.tmp"],
-        &["report/", ".lock", "manifest.json", "model", "metrics.jsonl"],
+        &["report/", ".lock", ".files", "manifest.json", "model", "metrics.jsonl"],
     ];
     for (number, state) in states.iter().enumerate() {
         let out = folder.path().join(format!("cut-short-{number}"));
@@ -678,7 +678,7 @@ fn odd_corpora_give_a_clear_message_or_a_sensible_result() {
         write(folder.path(), "corpus.txt", text);
         let head = "kind = 'topics'\nout = 'out'\n[corpus]\ntrain = ['corpus.txt']\nformat = 'docs'\n";
         let job = write(folder.path(), "job.toml", format!("{head}{more}\n[sampler]\nsweeps = 3\n"));
-        run(sawmill().arg("run").arg(job))
+        run(sawmill().arg("run").arg(job).arg("--fresh"))
     };
     let doc = |id: u32, text: &str| format!("#DOC\td{id}\tc\n{text}\n");
     let (code, _, stderr) = job("", "");

@@ -10,7 +10,6 @@ use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
 use crate::error::{Error, Result, exit};
 use crate::job::folder::RunFolder;
-use crate::job::manifest::InputRecord;
 use crate::job::model_file;
 use crate::job::session::{Session, peak_memory_mib};
 use crate::job::training::{Training, Watcher};
@@ -54,12 +53,18 @@ struct Trained {
 pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let job = plan.clone();
     let rest = format!("{:?}", plan.evaluation);
-    let training = Training { schedule: &plan.schedule, fingerprint: plan.fingerprint(), rest, unit: Unit::Sweeps };
+    let training = Training {
+        schedule: &plan.schedule,
+        fingerprint: plan.fingerprint(),
+        layout: "topic n-grams 1",
+        rest,
+        unit: Unit::Sweeps,
+    };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
     if trained.end == End::Stopped {
         record.stopped(seconds)?;
-        say!("sawmill: stopped with a checkpoint; go on with --resume");
+        say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
     if let Some(model) = &trained.model {
@@ -69,7 +74,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;
     record.folder.write("report/summary.json", summary(plan, &trained).as_bytes())?;
     record.folder.write("report/index.html", page(&session.title, plan, &trained).as_bytes())?;
-    record.done(seconds, Some(plan.files.iter().map(|path| InputRecord::of_file(path)).collect()))?;
+    record.done(seconds)?;
     for (file, problem) in &trained.catalogue.problems {
         let path = plan.files[*file as usize].display().to_string();
         say!("{}", Diagnostic { path, problem: problem.clone() });
@@ -96,6 +101,7 @@ fn write_held_out(plan: &Plan, catalogue: &Catalogue, folder: &RunFolder) -> Res
 /// What one worker does.
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let collection = collect(worker, plan).map_err(Error::Input)?;
+    watcher.has_read()?;
     let (own, is_leader) = (Own::of(worker), worker.index() == 0);
     let symbols = Symbols::new(&collection.vocabulary);
     let words = |documents: &std::collections::BTreeMap<u32, Vec<(u32, Vec<u32>)>>| -> u64 {

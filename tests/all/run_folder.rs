@@ -1,0 +1,279 @@
+//! What `sawmill run` does in each state of a run folder, and whose files it touches.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::{Running, folder, run, sawmill, start, summary, wait_until, write};
+use crate::{adaptor_job, lm_job, ngram_job, parser_job, topics_job};
+
+const SAMPLER: &str = "[sampler]\nsweeps = 60\nsync_every = 2\n";
+
+/// A job of a kind in `folder`, with 60 sweeps, and a checkpoint every few.
+fn job(kind: &str, folder: &Path) -> PathBuf {
+    let checkpoint = "[checkpoint]\nevery = 4\n";
+    let evaluation = "[evaluation]\nevery = 8\nparticles = 1\n";
+    match kind {
+        "lda" => {
+            write(folder, "corpus.txt", topics_job::corpus(150, 120));
+            topics_job::job(folder, &format!("[model]\ntopics = 8\n{SAMPLER}{evaluation}{checkpoint}"))
+        }
+        "switching" => {
+            write(folder, "corpus.txt", ngram_job::corpus(150, 20));
+            let evaluation = evaluation.replace("particles", "burn_in = 16\nparticles");
+            ngram_job::job(folder, ngram_job::SWITCHING, &format!("{SAMPLER}{evaluation}{checkpoint}"))
+        }
+        "lm" => lm_job::job(
+            folder,
+            &format!("[model]\norder = 4\n{SAMPLER}burn_in = 16\nsample_every = 8\n{checkpoint}"),
+        ),
+        "parser" => parser_job::job(folder, &format!("[model]\nparticles = 20\n{SAMPLER}{checkpoint}")),
+        "adaptor" => {
+            let evaluation = "[evaluation]\nevery = 8\nburn_in = 16\nsample_every = 8\n";
+            adaptor_job::job(folder, adaptor_job::COLLOCATION, &format!("{SAMPLER}{evaluation}{checkpoint}"))
+        }
+        kind => panic!("{kind}"),
+    }
+}
+
+fn results(kind: &str, out: &Path) -> Vec<Vec<u8>> {
+    match kind {
+        "lda" => [vec![topics_job::model(out)], topics_job::results(out)].concat(),
+        "switching" => vec![format!("{:?}", ngram_job::result(out)).into_bytes()],
+        "lm" => lm_job::results(out),
+        "parser" => parser_job::results(out),
+        _ => adaptor_job::results(out),
+    }
+}
+
+const KINDS: [&str; 5] = ["lda", "switching", "lm", "parser", "adaptor"];
+
+/// The file of a job whose change past its first 64 KiB nobody notices who reads only these.
+fn input(kind: &str) -> &'static str {
+    match kind {
+        "lda" | "switching" => "corpus.txt",
+        "lm" => "train.txt",
+        "parser" => "train.conllu",
+        _ => "text",
+    }
+}
+
+/// Starts a job and kills it after its first checkpoint.
+fn interrupted(job: &Path, out: &Path) {
+    let mut child = start(job, out, &["--workers", "1", "--set", "sampler.sweeps=100000"]);
+    wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
+    child.kill().expect("it can be killed");
+    child.wait().expect("it ends");
+}
+
+fn succeeds((code, stderr): (i32, String)) -> String {
+    assert_eq!(code, 0, "{stderr}");
+    stderr
+}
+
+#[test]
+fn repeated_runs_continue_and_finished_ones_are_left_alone() {
+    let folder = folder();
+    let job = job("lda", folder.path());
+    let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
+    succeeds(start(&job, &whole, &[]).end());
+    let slow = ["--workers", "1", "--set", "checkpoint.every=1"];
+    let mut child = start(&job, &out, &slow);
+    wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let stderr = succeeds(start(&job, &out, &["--workers", "2"]).end());
+    assert!(stderr.contains("going on after sweep"), "{stderr}");
+    assert!(results("lda", &whole) == results("lda", &out));
+    let before = std::fs::read(out.join("manifest.json")).unwrap();
+    let stderr = succeeds(start(&job, &out, &[]).end());
+    assert!(stderr.contains("done already"), "{stderr}");
+    assert_eq!(std::fs::read(out.join("manifest.json")).unwrap(), before);
+    // A report that somebody has removed is made again.
+    std::fs::remove_file(out.join("report/topics.tsv")).unwrap();
+    succeeds(start(&job, &out, &[]).end());
+    assert!(results("lda", &whole) == results("lda", &out));
+}
+
+/// The chain may have ended between two evaluations, which a longer one does not know of.
+#[test]
+fn a_longer_chain_is_as_if_it_had_been_that_long_from_the_start() {
+    for kind in KINDS {
+        let folder = folder();
+        let job = job(kind, folder.path());
+        let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
+        succeeds(start(&job, &whole, &["--workers", "2"]).end());
+        // 22 is on the way of the longer chain; 27 is not, since it synchronises every second sweep: it goes on after 24.
+        for (sweeps, after) in [("22", None), ("27", Some(22)), ("60", Some(24))] {
+            let setting = format!("sampler.sweeps={sweeps}");
+            let stderr = succeeds(start(&job, &out, &["--set", &setting]).end());
+            let expected = after.map_or(String::new(), |after| format!("going on after sweep {after}\n"));
+            assert!(stderr.contains(&expected), "{kind}, {sweeps}: {stderr}");
+        }
+        assert!(results(kind, &whole) == results(kind, &out), "{kind}");
+        let (code, stderr) = start(&job, &out, &["--set", "sampler.sweeps=40"]).end();
+        assert!(code == 2 && stderr.contains("sampler.sweeps: 60 -> 40"), "{kind}, {code}: {stderr}");
+    }
+}
+
+#[test]
+fn an_input_that_changed_anywhere_is_refused_and_a_touched_one_is_not() {
+    for kind in KINDS {
+        let folder = folder();
+        let job = job(kind, folder.path());
+        let path = folder.path().join(input(kind));
+        // Longer than what used to be looked at.
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.repeat((1 << 17) / text.len() + 1);
+        write(folder.path(), input(kind), &text);
+        let out = folder.path().join("out");
+        interrupted(&job, &out);
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        let at = text.char_indices().rfind(|(_, c)| c.is_ascii_lowercase()).unwrap().0;
+        assert!(at > 1 << 16, "{kind}");
+        let other = if &text[at..=at] == "a" { "b" } else { "a" };
+        write(folder.path(), input(kind), format!("{}{other}{}", &text[..at], &text[at + 1..]));
+        File::options().append(true).open(&path).unwrap().set_modified(modified).unwrap();
+        let (code, stderr) = start(&job, &out, &["--set", "sampler.sweeps=100000"]).end();
+        assert!(code == 2 && stderr.contains("other inputs") && stderr.contains(input(kind)), "{kind}: {stderr}");
+        write(folder.path(), input(kind), &text);
+        let mut child = start(&job, &out, &["--set", "sampler.sweeps=100000"]);
+        let manifest = || std::fs::read_to_string(out.join("manifest.json")).unwrap_or_default();
+        wait_until("it runs", || manifest().contains(&format!("\"process_id\": {},", child.id())));
+        assert!(child.try_wait().unwrap().is_none(), "{kind}: it was only touched");
+        // The manifest has the inputs from the start.
+        assert!(manifest().contains(blake3::hash(text.as_bytes()).to_hex().as_str()), "{kind}: {}", manifest());
+    }
+}
+
+#[test]
+fn another_build_continues_only_if_it_is_told_to() {
+    let folder = folder();
+    let job = job("lm", folder.path());
+    let out = folder.path().join("out");
+    interrupted(&job, &out);
+    for name in ["manifest.json", "checkpoints/latest.json", "checkpoints/previous.json"] {
+        let Ok(text) = std::fs::read_to_string(out.join(name)) else { continue };
+        let at = text.find("\"build\": \"").unwrap() + 10;
+        std::fs::write(out.join(name), format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..])).unwrap();
+    }
+    let more = ["--set", "sampler.sweeps=100000"];
+    let (code, stderr) = start(&job, &out, &more).end();
+    assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
+    let child = start(&job, &out, &[&more[..], &["--accept-other-build"]].concat());
+    wait_until("a round", || std::fs::read_to_string(out.join("metrics.jsonl")).is_ok_and(|m| m.contains("sweep")));
+    drop(child);
+}
+
+#[test]
+fn a_fresh_start_keeps_the_old_run_until_the_new_one_is_finished() {
+    let folder = folder();
+    let job = job("lm", folder.path());
+    let (out, previous) = (folder.path().join("out"), folder.path().join("out.previous"));
+    succeeds(start(&job, &out, &[]).end());
+    let old = results("lm", &out);
+    let other = ["--set", "seed=9", "--set", "sampler.sweeps=100000"];
+    let fresh = [&other[..], &["--fresh"]].concat();
+    for _ in 0..2 {
+        let mut child = start(&job, &out, &fresh);
+        wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(results("lm", &previous) == old, "it is all there");
+    }
+    // To go on with the new one needs no flag; the old one is gone when it is finished.
+    let (code, stderr) = start(&job, &out, &["--set", "seed=9"]).end();
+    assert!(code == 2 && stderr.contains("sampler.sweeps"), "{stderr}");
+    succeeds(start(&job, &out, &["--set", "seed=9", "--fresh"]).end());
+    assert!(!previous.exists());
+    assert!(results("lm", &out) != old);
+}
+
+#[test]
+fn files_of_others_stay() {
+    let folder = folder();
+    let job = job("lm", folder.path());
+    let untouched = |name: &str, files: &[(&str, &str)]| {
+        let out = folder.path().join(name);
+        for (file, content) in files {
+            std::fs::create_dir_all(out.join(file).parent().unwrap()).unwrap();
+            std::fs::write(out.join(file), content).unwrap();
+        }
+        for more in [&[][..], &["--resume"], &["--fresh"]] {
+            let (code, stderr) = start(&job, &out, more).end();
+            assert_eq!(code, 2, "{name}: {stderr}");
+        }
+        for (file, content) in files {
+            assert_eq!(std::fs::read_to_string(out.join(file)).unwrap(), *content, "{name}");
+        }
+    };
+    untouched("web", &[("manifest.json", r#"{"name":"x"}"#), ("thesis.tex", "t")]);
+    untouched("training", &[("checkpoints/model.pt", "weights")]);
+    untouched("latest", &[("checkpoints/latest.json", "{}")]);
+    untouched("paper", &[("report/index.html", "mine")]);
+    // What somebody puts into a run folder stays there, too, whatever becomes of the run.
+    let out = folder.path().join("out");
+    succeeds(start(&job, &out, &[]).end());
+    for name in ["notes.txt", "report/notes.txt", "checkpoints/notes.txt"] {
+        std::fs::write(out.join(name), "mine").unwrap();
+    }
+    succeeds(start(&job, &out, &["--set", "sampler.sweeps=70"]).end());
+    let (code, stderr) = start(&job, &out, &["--fresh"]).end();
+    assert!(code == 2 && stderr.contains("notes.txt"), "{stderr}");
+    for name in ["notes.txt", "report/notes.txt", "checkpoints/notes.txt"] {
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), "mine", "{name}");
+    }
+}
+
+/// Sends a signal and returns how long the process took to end, and how it ended.
+fn stopped(child: Running, signal: &str) -> (Duration, (i32, String)) {
+    let sent = Instant::now();
+    run(std::process::Command::new("kill").args([signal, &child.id().to_string()]));
+    let end = child.end();
+    (sent.elapsed(), end)
+}
+
+#[test]
+fn asked_to_stop_in_a_long_sweep_it_ends_in_time_with_the_checkpoint_before() {
+    let folder = folder();
+    let text = "a b c d e f g h\n".repeat(400);
+    write(folder.path(), "train.txt", text);
+    // A round of a million sweeps would take minutes.
+    let job = "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['train.txt']\n[sampler]\nsweeps = 2000000\nsync_every = 1000000\n";
+    let job = write(folder.path(), "job.toml", job);
+    let out = folder.path().join("out");
+    let child = start(&job, &out, &["--workers", "1", "--stop-within", "1"]);
+    wait_until("it runs", || out.join("job.toml").exists());
+    std::thread::sleep(Duration::from_millis(1500));
+    let (seconds, (code, stderr)) = stopped(child, "-TERM");
+    assert_eq!(code, 75, "{stderr}");
+    assert!(stderr.contains("in the middle of a sweep") || stderr.contains("while reading"), "{stderr}");
+    assert!(seconds < Duration::from_secs(20), "{seconds:?}");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("stopped"), "{status}");
+}
+
+#[test]
+fn summaries_of_disturbed_runs_are_those_of_undisturbed_ones() {
+    for kind in KINDS {
+        let folder = folder();
+        let job = job(kind, folder.path());
+        let (whole, out) = (folder.path().join("whole"), folder.path().join("out"));
+        succeeds(start(&job, &whole, &["--workers", "1"]).end());
+        let mut child = start(&job, &out, &["--workers", "1", "--set", "checkpoint.every=1"]);
+        wait_until("a checkpoint", || {
+            out.join("checkpoints/latest.json").exists() || child.try_wait().is_ok_and(|end| end.is_some())
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        succeeds(start(&job, &out, &["--workers", "2"]).end());
+        // What is about time, memory, workers and bytes sent may differ.
+        let timeless = |out: &Path| {
+            let mut summary = summary(out);
+            let varies = ["second", "memory", "bytes", "workers", "mib", "share", "sync"];
+            summary.as_object_mut().unwrap().retain(|key, _| !varies.iter().any(|part| key.contains(part)));
+            summary
+        };
+        assert_eq!(timeless(&whole), timeless(&out), "{kind}");
+    }
+}
