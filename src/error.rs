@@ -17,7 +17,7 @@ pub mod exit {
     pub const CLUSTER: u8 = 4;
     /// A worker failed in a way that is sawmill's own fault.
     pub const PANIC: u8 = 70;
-    /// Stopped with a checkpoint: run the job again with `--resume`.
+    /// Stopped with a checkpoint: run the job again.
     pub const RESUME: u8 = 75;
 }
 

@@ -268,10 +268,10 @@ impl Plan {
         }
     }
 
-    /// Whether the state after a sweep is one of the samples.
+    /// Whether the state after a sweep is one of the samples, however long the chain is; its last state always is one.
     pub fn is_sample(&self, sweep: u64) -> bool {
         let EvaluationSettings { burn_in, sample_every, .. } = self.evaluation;
-        sweep == self.schedule.sweeps || (sweep > burn_in && (sweep - burn_in).is_multiple_of(sample_every))
+        sweep > burn_in && (sweep - burn_in).is_multiple_of(sample_every)
     }
 
     /// The plan, for people.

@@ -127,7 +127,11 @@ impl Trainer {
     }
 
     /// What was learned: the samples, the last one last.
-    pub fn into_samples(self) -> (Corpus, Vec<Ledger>) {
+    pub fn into_samples(mut self) -> (Corpus, Vec<Ledger>) {
+        // Not before the end: the checkpoint must be that of a longer chain.
+        if !self.plan.is_sample(self.plan.schedule.sweeps) {
+            self.samples.push(self.ledger);
+        }
         (self.corpus, self.samples)
     }
 

@@ -31,11 +31,12 @@ impl Status {
             State::Watching if is_alive => "watching for changes".to_string(),
             State::Running | State::Watching => {
                 let has_checkpoint = checkpoint::last(&self.run.join("checkpoints")).is_some();
-                let how = if has_checkpoint { "go on with run --resume" } else { "run the job again" };
+                let how =
+                    if has_checkpoint { "run the job again to go on from its checkpoint" } else { "run the job again" };
                 format!("died (its process is gone); {how}")
             }
             State::Done => "done".to_string(),
-            State::Stopped => "stopped with a checkpoint; go on with run --resume".to_string(),
+            State::Stopped => "stopped with a checkpoint; run the job again to go on".to_string(),
             State::Failed => format!("failed: {}", manifest.error.as_deref().unwrap_or("no reason given")),
         };
         let mut text = format!("{}: {} job, {state}\n", self.run.display(), manifest.kind);

@@ -146,7 +146,7 @@ fn summary(plan: &Plan, figures: &Figures, peak_memory_mib: f64) -> String {
     let rest = json!({
         "particles": plan.model.particles, "training_sentences": figures.sentences, "training_words": figures.words,
         "non_projective": figures.non_projective, "no_tree": figures.no_tree,
-        "train_tokens_per_second": figures.tokens_per_second(), "sweeps": figures.sweeps,
+        "train_tokens_per_second": figures.tokens_per_second(), "sweeps": plan.schedule.sweeps,
         "seconds_per_sweep": figures.per_sweep(figures.sweep_seconds),
         "hyper_seconds_per_sweep": figures.per_sweep(figures.learn_seconds),
         "sync_seconds_per_sweep": figures.per_sweep(figures.sync_seconds),
@@ -198,7 +198,7 @@ fn depth_table(model: &ParserModel) -> Table {
 
 fn page(title: &str, plan: &Plan, model: &ParserModel, figures: &Figures, peak_memory_mib: f64) -> String {
     let words = if plan.model.lexicalised { "lexicalised" } else { "unlexicalised" };
-    let lead = format!("A {words} generative {} parser, {} sweeps.", plan.model.system.name(), figures.sweeps);
+    let lead = format!("A {words} generative {} parser, {} sweeps.", plan.model.system.name(), plan.schedule.sweeps);
     let mut page = Page::new(title, &lead);
     let mut top = vec![];
     if let Some(evaluation) = figures.main() {

@@ -147,7 +147,8 @@ fn a_run_that_dies_leaves_no_result_of_another_job() {
         )
     };
     assert_eq!(run(sawmill().arg("run").arg(job("20"))).0, 0);
-    let mut child = sawmill().arg("run").arg(job("100000000")).arg("--fresh").stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut child =
+        sawmill().arg("run").arg(job("100000000")).arg("--fresh").stderr(std::process::Stdio::null()).spawn().unwrap();
     let metrics = folder.path().join("out/metrics.jsonl");
     crate::support::wait_until("the second run is under way", || {
         std::fs::read_to_string(&metrics).is_ok_and(|m| m.contains("bytes_total"))

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::support::{Running, folder, run, sawmill, start, summary, wait_until, write};
 use crate::{adaptor_job, lm_job, ngram_job, parser_job, topics_job};
 
@@ -23,10 +25,9 @@ fn job(kind: &str, folder: &Path) -> PathBuf {
             let evaluation = evaluation.replace("particles", "burn_in = 16\nparticles");
             ngram_job::job(folder, ngram_job::SWITCHING, &format!("{SAMPLER}{evaluation}{checkpoint}"))
         }
-        "lm" => lm_job::job(
-            folder,
-            &format!("[model]\norder = 4\n{SAMPLER}burn_in = 16\nsample_every = 8\n{checkpoint}"),
-        ),
+        "lm" => {
+            lm_job::job(folder, &format!("[model]\norder = 4\n{SAMPLER}burn_in = 16\nsample_every = 8\n{checkpoint}"))
+        }
         "parser" => parser_job::job(folder, &format!("[model]\nparticles = 20\n{SAMPLER}{checkpoint}")),
         "adaptor" => {
             let evaluation = "[evaluation]\nevery = 8\nburn_in = 16\nsample_every = 8\n";
@@ -64,6 +65,15 @@ fn interrupted(job: &Path, out: &Path) {
     wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
     child.kill().expect("it can be killed");
     child.wait().expect("it ends");
+}
+
+fn manifest(out: &Path) -> String {
+    std::fs::read_to_string(out.join("manifest.json")).unwrap_or_default()
+}
+
+/// Whether the run of a process has taken the folder.
+fn is_written_by(out: &Path, process: u32) -> bool {
+    manifest(out).contains(&format!("\"process_id\": {process},"))
 }
 
 fn succeeds((code, stderr): (i32, String)) -> String {
@@ -138,11 +148,11 @@ fn an_input_that_changed_anywhere_is_refused_and_a_touched_one_is_not() {
         assert!(code == 2 && stderr.contains("other inputs") && stderr.contains(input(kind)), "{kind}: {stderr}");
         write(folder.path(), input(kind), &text);
         let mut child = start(&job, &out, &["--set", "sampler.sweeps=100000"]);
-        let manifest = || std::fs::read_to_string(out.join("manifest.json")).unwrap_or_default();
-        wait_until("it runs", || manifest().contains(&format!("\"process_id\": {},", child.id())));
+        wait_until("it runs", || is_written_by(&out, child.id()));
         assert!(child.try_wait().unwrap().is_none(), "{kind}: it was only touched");
         // The manifest has the inputs from the start.
-        assert!(manifest().contains(blake3::hash(text.as_bytes()).to_hex().as_str()), "{kind}: {}", manifest());
+        let hash = blake3::hash(text.as_bytes()).to_hex();
+        assert!(manifest(&out).contains(hash.as_str()), "{kind}: {}", manifest(&out));
     }
 }
 
@@ -176,7 +186,9 @@ fn a_fresh_start_keeps_the_old_run_until_the_new_one_is_finished() {
     let fresh = [&other[..], &["--fresh"]].concat();
     for _ in 0..2 {
         let mut child = start(&job, &out, &fresh);
-        wait_until("a checkpoint", || out.join("checkpoints/latest.json").exists());
+        wait_until("a checkpoint of its own", || {
+            is_written_by(&out, child.id()) && out.join("checkpoints/latest.json").exists()
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(results("lm", &previous) == old, "it is all there");
@@ -239,7 +251,7 @@ fn asked_to_stop_in_a_long_sweep_it_ends_in_time_with_the_checkpoint_before() {
     let text = "a b c d e f g h\n".repeat(400);
     write(folder.path(), "train.txt", text);
     // A round of a million sweeps would take minutes.
-    let job = "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['train.txt']\n[sampler]\nsweeps = 2000000\nsync_every = 1000000\n";
+    let job = "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['train.txt']\n[sampler]\nsweeps = 2000000\nsync_every = 1000000\nsample_every = 1000000\nburn_in = 0\n";
     let job = write(folder.path(), "job.toml", job);
     let out = folder.path().join("out");
     let child = start(&job, &out, &["--workers", "1", "--stop-within", "1"]);
@@ -267,13 +279,19 @@ fn summaries_of_disturbed_runs_are_those_of_undisturbed_ones() {
         child.kill().unwrap();
         child.wait().unwrap();
         succeeds(start(&job, &out, &["--workers", "2"]).end());
-        // What is about time, memory, workers and bytes sent may differ.
-        let timeless = |out: &Path| {
+        let [whole, out] = [&whole, &out].map(|out| {
             let mut summary = summary(out);
-            let varies = ["second", "memory", "bytes", "workers", "mib", "share", "sync"];
-            summary.as_object_mut().unwrap().retain(|key, _| !varies.iter().any(|part| key.contains(part)));
+            forget_costs(&mut summary);
             summary
-        };
-        assert_eq!(timeless(&whole), timeless(&out), "{kind}");
+        });
+        assert_eq!(whole, out, "{kind}");
     }
+}
+
+/// Removes what is about time, memory, workers and bytes sent, and may differ.
+fn forget_costs(summary: &mut Value) {
+    let costs = ["second", "memory", "bytes", "workers", "mib", "share", "sync"];
+    let Some(figures) = summary.as_object_mut() else { return };
+    figures.retain(|key, _| !costs.iter().any(|part| key.contains(part)));
+    figures.values_mut().for_each(forget_costs);
 }

@@ -476,7 +476,8 @@ fn every_so_many_th_document_is_held_out_wherever_it_stands() {
     {
         let settings =
             [format!("raw.train=['{files}']"), format!("raw.format='{format}'"), format!("raw.hold_out={hold_out}")];
-        let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).chain(few).chain(["--fresh"]).collect();
+        let flags: Vec<&str> =
+            settings.iter().flat_map(|setting| ["--set", setting]).chain(few).chain(["--fresh"]).collect();
         let (code, stderr) = start(&job, &out, &flags).end();
         assert_eq!(code, i32::from(left_out > 0), "{stderr}");
         let summary = summary(&out);
