@@ -14,8 +14,8 @@ pub struct ClusterFlags {
     /// Worker threads of this process [default: one per core]
     #[arg(short, long, value_name = "N")]
     workers: Option<usize>,
-    /// File with one host:port per process; start sawmill once on each, with its --process
-    #[arg(long, value_name = "FILE", requires = "process")]
+    /// File with one host:port per process, or these with commas between; start sawmill once on each, with its --process
+    #[arg(long, value_name = "FILE|LIST", requires = "process")]
     hosts: Option<PathBuf>,
     /// Which line of the hosts file this process is, from 0; process 0 writes the run folder
     #[arg(long, value_name = "I", requires = "hosts")]
@@ -72,9 +72,14 @@ impl ClusterFlags {
     }
 }
 
-/// One `host:port` per line; blank lines and `#` comments are passed over.
+/// One `host:port` per line; blank lines and `#` comments are passed over. What is no file but has a port is a list itself,
+/// with commas between the hosts.
 pub fn read_hosts(file: &Path) -> Result<Vec<String>> {
-    let text = std::fs::read_to_string(file).map_err(|e| Error::Usage(format!("--hosts {}: {e}", file.display())))?;
+    let list = file.to_str().filter(|list| list.contains(':') && !file.exists());
+    let text = match list {
+        Some(list) => list.replace(',', "\n"),
+        None => std::fs::read_to_string(file).map_err(|e| Error::Usage(format!("--hosts {}: {e}", file.display())))?,
+    };
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let host = line.split('#').next().unwrap_or("").trim();

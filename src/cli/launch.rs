@@ -8,18 +8,19 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use clap::Args;
+use clap::{Args, Parser};
 
 use super::cluster::read_hosts;
-use crate::cluster::checkpoint::hex;
+use super::run::Run;
+use crate::cluster::checkpoint::{self, hex};
 use crate::cluster::stop::stop_flag;
 use crate::error::{Error, Result, exit};
-use crate::job::folder::write_whole;
+use crate::job::folder::CHECKPOINTS;
 
 #[derive(Args)]
 pub struct Launch {
@@ -35,12 +36,30 @@ pub struct Launch {
     /// An environment variable that other hosts get, too, as all do whose names begin with SAWMILL_
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
-    /// How often to start again from the last checkpoint when a process dies
+    /// How often to start again from the last checkpoint when a process dies, without a new checkpoint in between
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
+    /// How long the processes may take to write a checkpoint when asked to stop, before they are killed
+    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    stop_within: u64,
     /// What to launch: run JOB.toml ...
     #[arg(last = true, required = true, value_name = "run JOB.toml ...")]
     command: Vec<String>,
+}
+
+/// Reads the command to launch as `run` does.
+#[derive(Parser)]
+#[command(no_binary_name = false, name = "run")]
+struct Launched {
+    #[command(flatten)]
+    run: Run,
+}
+
+/// When the newest checkpoint of a run, or of a study's variants, was made.
+fn newest_checkpoint(out: &Path) -> Option<SystemTime> {
+    let below = std::fs::read_dir(out).into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = below.chain([out.to_path_buf()]);
+    folders.filter_map(|folder| checkpoint::last(&folder.join(CHECKPOINTS))).map(|(_, _, when)| when).max()
 }
 
 /// How one try ended.
@@ -64,9 +83,16 @@ impl Launch {
             return Err(Error::Usage("-n 0: at least one process is needed".to_string()));
         }
         let stop = stop_flag()?;
-        let mut tries = 0;
+        let out = self.launched_run()?.run_folder()?;
+        let (mut tries, mut is_retry, mut reached) = (0, false, newest_checkpoint(&out));
         loop {
-            match self.attempt(tries > 0, &stop)? {
+            let ended = self.attempt(is_retry, &stop)?;
+            is_retry = true;
+            let reaches = newest_checkpoint(&out);
+            if reaches > reached {
+                (tries, reached) = (0, reaches);
+            }
+            match ended {
                 Ended::Done(code) | Ended::Refused(code) => return Ok(code),
                 Ended::Stopped => return Ok(exit::RESUME),
                 Ended::Died(why) if tries == self.retries => {
@@ -92,41 +118,39 @@ impl Launch {
         }
     }
 
-    fn attempt(&self, resume: bool, stop: &std::sync::atomic::AtomicBool) -> Result<Ended> {
+    /// The command to launch, as `run` itself would read it.
+    fn launched_run(&self) -> Result<Run> {
+        let parsed = Launched::try_parse_from(&self.command).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
+        Ok(parsed.run)
+    }
+
+    fn attempt(&self, is_retry: bool, stop: &AtomicBool) -> Result<Ended> {
         let secret = fresh_secret()?;
-        let (hosts_file, hosts) = self.host_file()?;
+        let (hosts_flag, hosts) = self.hosts()?;
         let mut children = Vec::new();
         for (process, host) in hosts.iter().enumerate() {
             let mut arguments = self.command.clone();
-            arguments.extend(
-                ["--hosts", &hosts_file.display().to_string(), "--process", &process.to_string(), "--end-with-stdin"]
-                    .map(str::to_string),
-            );
-            if resume && !arguments.iter().any(|argument| argument == "--resume") {
-                arguments.push("--resume".to_string());
-            }
+            // Once is enough: after that, the fresh run is the one to be continued.
+            arguments.retain(|argument| !is_retry || argument != "--fresh");
+            let process_flag = process.to_string();
+            let flags = ["--hosts", &hosts_flag, "--process", &process_flag, "--end-with-stdin"];
+            arguments.extend(flags.map(str::to_string));
             children.push(self.start(process, host, &arguments, &secret)?);
         }
-        let ended = watch(&mut children, stop);
-        if self.processes.is_some() {
-            let _ = std::fs::remove_file(&hosts_file); // a temporary one
-        }
-        Ok(ended)
+        Ok(watch(&mut children, stop, Duration::from_secs(self.stop_within)))
     }
 
-    /// The hosts file, and the hosts in it: the user's, or one for local processes.
-    fn host_file(&self) -> Result<(PathBuf, Vec<String>)> {
+    /// The value of `--hosts`, and the hosts that it stands for: the user's, or a list of free ports for local processes.
+    fn hosts(&self) -> Result<(String, Vec<String>)> {
         if let Some(file) = &self.hosts {
             let whole = file.canonicalize().map_err(|e| Error::Usage(format!("--hosts {}: {e}", file.display())))?;
-            return Ok((whole, read_hosts(file)?));
+            return Ok((whole.display().to_string(), read_hosts(file)?));
         }
         let listeners: std::io::Result<Vec<TcpListener>> =
             (0..self.processes.unwrap_or(1)).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
         let addresses = listeners.and_then(|l| l.iter().map(|l| Ok(l.local_addr()?.to_string())).collect());
         let hosts: Vec<String> = addresses.map_err(|e| Error::Cluster(format!("no free ports on loopback: {e}")))?;
-        let file = std::env::temp_dir().join(format!("sawmill-hosts-{}", std::process::id()));
-        write_whole(&file, hosts.join("\n").as_bytes())?;
-        Ok((file, hosts))
+        Ok((hosts.join(","), hosts))
     }
 
     fn start(&self, process: usize, host: &str, arguments: &[String], secret: &str) -> Result<Child> {
@@ -204,11 +228,12 @@ struct Failure {
     since: Instant,
 }
 
-/// Waits for the processes. When one fails the others get a moment to notice, and are then ended.
-fn watch(children: &mut [Child], stop: &std::sync::atomic::AtomicBool) -> Ended {
+/// Waits for the processes. When one fails the others get a moment to notice, and are then killed; so are those that have been
+/// asked to stop and are not done `within` a time.
+fn watch(children: &mut [Child], stop: &AtomicBool, within: Duration) -> Ended {
     let mut codes: Vec<Option<i32>> = vec![None; children.len()];
     let mut failure: Option<Failure> = None;
-    let (mut is_stopping, mut is_ending) = (false, false);
+    let (mut stopping, mut is_ending): (Option<Instant>, bool) = (None, false);
     loop {
         for (process, child) in children.iter_mut().enumerate() {
             if codes[process].is_none()
@@ -228,19 +253,25 @@ fn watch(children: &mut [Child], stop: &std::sync::atomic::AtomicBool) -> Ended 
         if codes.iter().all(Option::is_some) {
             break;
         }
-        if stop.load(Ordering::Relaxed) && !is_stopping {
-            is_stopping = true;
+        if stop.load(Ordering::Relaxed) && stopping.is_none() {
+            stopping = Some(Instant::now());
             children.iter_mut().for_each(|child| drop(child.stdin.take()));
         }
-        if failure.as_ref().is_some_and(|failure| failure.since.elapsed() > Duration::from_secs(5)) && !is_stopping {
+        let has_failed = failure.as_ref().is_some_and(|failure| failure.since.elapsed() > Duration::from_secs(5));
+        let is_late = stopping.is_some_and(|since| since.elapsed() > within);
+        if !is_ending && (is_late || (has_failed && stopping.is_none())) {
             is_ending = true;
+            if is_late {
+                say!("sawmill: not stopped within {} s (--stop-within); the last checkpoint counts", within.as_secs());
+            }
             children.iter_mut().for_each(|child| drop(child.kill()));
         }
         std::thread::sleep(Duration::from_millis(30));
     }
     match failure {
+        None if is_ending => Ended::Stopped,
         None => Ended::Done(codes[0].unwrap_or(0) as u8),
-        Some(_) if is_stopping || codes.iter().all(|code| *code == Some(exit::RESUME.into())) => Ended::Stopped,
+        Some(_) if stopping.is_some() || codes.iter().all(|code| *code == Some(exit::RESUME.into())) => Ended::Stopped,
         Some(Failure { code, .. }) if code == i32::from(exit::USAGE) || code == i32::from(exit::INPUT) => {
             Ended::Refused(code as u8)
         }

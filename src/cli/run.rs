@@ -87,6 +87,12 @@ impl Run {
         Ok(code)
     }
 
+    /// The run folder of the job.
+    pub fn run_folder(&self) -> Result<PathBuf> {
+        let document = Document::load(&self.job, &self.set)?;
+        self.out(&Job::read(&document)?, &document)
+    }
+
     fn out(&self, job: &Job, document: &Document) -> Result<PathBuf> {
         match (&self.out, job.header().out) {
             (Some(out), _) => Ok(out.clone()),
