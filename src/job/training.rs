@@ -9,8 +9,9 @@ use timely::worker::Worker;
 
 use super::folder::RunFolder;
 use super::session::{Session, record_metrics};
-use crate::cluster::checkpoint::Checkpoints;
-use crate::cluster::engine::build_hash;
+use crate::cluster::agreement::Fact;
+use crate::cluster::checkpoint::{Checkpoints, hex};
+use crate::cluster::engine::Cluster;
 use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::stop::{stop_flag, stop_with_stdin};
 use crate::cluster::sweep::{Control, Round, Schedule};
@@ -52,7 +53,7 @@ impl Training<'_> {
         if session.end_with_stdin {
             stop_with_stdin(&stop);
         }
-        let cluster = session.cluster.clone();
+        let cluster = Cluster { folder: Some(session.out.clone()), ..session.cluster.clone() };
         let checkpoints = self.checkpoints(session);
         if cluster.is_leader() && !session.resume {
             checkpoints.clear().map_err(|e| Error::output(&session.out, e))?;
@@ -77,7 +78,7 @@ impl Training<'_> {
         });
         let started = Instant::now();
         let watcher = Watcher { control, folder, sweep };
-        let results = cluster.run(|| self.mesh_fingerprint(session), move |worker| program(worker, &watcher));
+        let results = cluster.run(|| self.facts(session), move |worker| program(worker, &watcher));
         drop(meter);
         heartbeat.end();
         session.is_stopped = stopped.load(Ordering::Relaxed);
@@ -93,13 +94,17 @@ impl Training<'_> {
         Checkpoints::new(session.out.join("checkpoints"), self.fingerprint)
     }
 
-    /// What all processes must agree on: the job, the build, the workers, and where the run folder is.
-    fn mesh_fingerprint(&self, session: &Session) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.fingerprint).update(&build_hash());
-        let rest = (session.cluster.threads, &session.cluster.hosts, session.resume, self.schedule, &self.rest);
-        hasher.update(format!("{rest:?}").as_bytes());
-        *hasher.finalize().as_bytes()
+    /// What all processes must agree on: the job, the workers, and where to go on.
+    fn facts(&self, session: &Session) -> Vec<Fact> {
+        let own = [
+            ("settings and inputs", hex(&self.fingerprint)),
+            ("resume", if session.resume { "yes" } else { "no" }.to_string()),
+            ("schedule", format!("{:?}", self.schedule)),
+            ("evaluation", self.rest.clone()),
+        ];
+        let mut facts = session.cluster.facts();
+        facts.extend(own.map(|(name, value)| (name.to_string(), value)));
+        facts
     }
 }
 

@@ -12,7 +12,8 @@ use super::job::Plan;
 use super::report;
 use super::study::{Study, Treebank};
 use super::watch::Remembered;
-use crate::cluster::engine::{Cluster, build_hash};
+use crate::cluster::agreement::Fact;
+use crate::cluster::engine::Cluster;
 use crate::cluster::scan::{Found, Progress, scan};
 use crate::cluster::stop::stop_flag;
 use crate::cluster::watch::watch;
@@ -163,7 +164,7 @@ fn once(plan: &Plan, title: &str, cluster: &Cluster, progress: &Arc<Progress>) -
     let (inputs, pieces) = (Arc::new(plan.inputs.clone()), Arc::new(plan.pieces.clone()));
     let (settings, seed, progress) = (plan.settings.clone(), plan.seed, progress.clone());
     let results = cluster.run(
-        || fingerprint(plan, cluster, false),
+        || facts(plan, cluster, false),
         move |worker| {
             let counter = Counter::new(settings.clone(), seed);
             scan(worker, &inputs, &pieces, counter, progress.clone())
@@ -185,7 +186,7 @@ fn keep_alive(
     let changed = Mutex::new(changed); // worker 0 is the only one to call it
     let compared = plan.clone();
     cluster.run(
-        || fingerprint(&compared, cluster, true),
+        || facts(&compared, cluster, true),
         move |worker| {
             let counter = Counter::new(plan.settings.clone(), plan.seed);
             let memory = Remembered::new(inputs.clone(), counter);
@@ -198,21 +199,25 @@ fn keep_alive(
     Ok(())
 }
 
-/// What all processes of a job must agree on: the build, the settings, and the inputs but for where they lie. Files are
-/// compared by name, size and their first bytes.
-fn fingerprint(plan: &Plan, cluster: &Cluster, watch: bool) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&build_hash());
-    let mut add = |text: String| {
-        hasher.update(text.as_bytes());
-    };
-    add(format!("{} {:?} {} {:?} {watch}", cluster.threads, cluster.hosts, plan.seed, plan.settings));
-    add(format!("{:?} {:?}", plan.treebanks, plan.pieces));
+/// What all processes of a job must agree on: the workers, the settings, and the inputs except for their folders. Files
+/// are compared by name, size and their first bytes.
+fn facts(plan: &Plan, cluster: &Cluster, watch: bool) -> Vec<Fact> {
+    let mut inputs = blake3::Hasher::new();
+    inputs.update(format!("{:?} {:?}", plan.treebanks, plan.pieces).as_bytes());
     for input in &plan.inputs {
-        match &input.origin {
-            Origin::Synthetic(language) => add(format!("{language:?}")),
-            Origin::File { path, encoding, .. } => add(format!("{encoding:?} {}", open::mark(path))),
-        }
+        let text = match &input.origin {
+            Origin::Synthetic(language) => format!("{language:?}"),
+            Origin::File { path, encoding, .. } => format!("{encoding:?} {}", open::mark(path)),
+        };
+        inputs.update(text.as_bytes());
     }
-    *hasher.finalize().as_bytes()
+    let own = [
+        ("seed", plan.seed.to_string()),
+        ("settings", blake3::hash(format!("{:?}", plan.settings).as_bytes()).to_hex().to_string()),
+        ("inputs", inputs.finalize().to_hex().to_string()),
+        ("watch", if watch { "yes" } else { "no" }.to_string()),
+    ];
+    let mut facts = cluster.facts();
+    facts.extend(own.map(|(name, value)| (name.to_string(), value)));
+    facts
 }
