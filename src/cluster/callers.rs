@@ -27,7 +27,7 @@ struct Places {
 struct Caller {
     from: IpAddr,
     /// By which to cut it off; none when it has proved itself, or has been cut off.
-    socket: Option<TcpStream>,
+    socket: Option<Arc<TcpStream>>,
 }
 
 /// A place, in use until this is dropped.
@@ -41,11 +41,11 @@ impl Callers {
         Arc::new(Callers { most, places: Mutex::default(), has_room: Condvar::new() })
     }
 
-    /// A place for a caller; none when the places are closed, or the socket is gone already.
-    pub fn take(self: &Arc<Callers>, socket: &TcpStream, from: SocketAddr) -> Option<Place> {
-        let caller = Caller { from: from.ip(), socket: Some(socket.try_clone().ok()?) };
+    /// A place for a caller; none when the places are closed.
+    pub fn take(self: &Arc<Callers>, socket: &Arc<TcpStream>, from: SocketAddr) -> Option<Place> {
+        let caller = Caller { from: from.ip(), socket: Some(socket.clone()) };
         let mut places = self.lock();
-        while places.callers.len() >= self.most {
+        while places.callers.len() >= self.most && !places.is_closed {
             places.cut_off_one();
             places = self.has_room.wait(places).expect("no caller panics here");
         }
@@ -58,11 +58,17 @@ impl Callers {
         Some(Place { callers: self.clone(), number })
     }
 
+    /// Ends one caller, if there is any that has not proved itself: this process has run out of sockets or threads.
+    pub fn make_room(&self) {
+        self.lock().cut_off_one();
+    }
+
     /// Cuts off all callers that have not proved themselves, and takes no more.
     pub fn close(&self) {
         let mut places = self.lock();
         places.is_closed = true;
         places.callers.values_mut().for_each(Caller::cut_off);
+        self.has_room.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -114,10 +120,10 @@ mod tests {
     use super::*;
 
     /// Both ends of a connection.
-    fn pair(listener: &TcpListener) -> (TcpStream, TcpStream, SocketAddr) {
+    fn pair(listener: &TcpListener) -> (TcpStream, Arc<TcpStream>, SocketAddr) {
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (theirs, from) = listener.accept().unwrap();
-        (ours, theirs, from)
+        (ours, Arc::new(theirs), from)
     }
 
     #[test]
@@ -131,10 +137,9 @@ mod tests {
         let second = callers.take(&silent, from).unwrap();
         // As the thread of a caller does: it gives its place back when the socket has been cut off.
         let waiting = std::thread::spawn(move || {
-            let mut socket = silent;
-            assert_eq!(socket.read(&mut [0]).unwrap(), 0, "cut off");
+            assert_eq!((&*silent).read(&mut [0]).unwrap(), 0, "cut off");
             assert!(!second.proved());
-            drop(second);
+            drop((second, silent));
         });
         let (_late_end, late, from) = pair(&listener);
         assert!(callers.take(&late, from).is_some());

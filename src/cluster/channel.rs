@@ -313,7 +313,7 @@ pub struct Channel {
 impl Channel {
     /// The handshake of the end that has dialled. Fails if the other one cannot prove that it holds the secret, or has
     /// not done so by `deadline`.
-    pub fn call(socket: TcpStream, key: &Key, deadline: Instant) -> io::Result<Channel> {
+    pub fn call(socket: Arc<TcpStream>, key: &Key, deadline: Instant) -> io::Result<Channel> {
         let mut noise = builder(key)?.build_initiator().map_err(io::Error::other)?;
         let mut timed = Timed { socket: &socket, deadline: Some(deadline) };
         send_handshake(&mut timed, &mut noise)?;
@@ -329,7 +329,7 @@ impl Channel {
     }
 
     /// The handshake of the end that was dialled.
-    pub fn answer(socket: TcpStream, key: &Key, deadline: Instant) -> io::Result<Channel> {
+    pub fn answer(socket: Arc<TcpStream>, key: &Key, deadline: Instant) -> io::Result<Channel> {
         let mut noise = builder(key)?.build_responder().map_err(io::Error::other)?;
         let mut timed = Timed { socket: &socket, deadline: Some(deadline) };
         receive_handshake(&mut timed, &mut noise)?;
@@ -342,7 +342,7 @@ impl Channel {
         }
     }
 
-    fn new(socket: TcpStream, noise: HandshakeState, key: &Key, deadline: Instant) -> io::Result<Channel> {
+    fn new(socket: Arc<TcpStream>, noise: HandshakeState, key: &Key, deadline: Instant) -> io::Result<Channel> {
         let tag_key = |from_caller: bool| {
             let material = [noise.get_handshake_hash(), &key.0, &[u8::from(from_caller)]].concat();
             blake3::derive_key("sawmill 2026-11-18 tags of frames in one direction", &material)
@@ -351,7 +351,7 @@ impl Channel {
         let tag_keys = [tag_key(is_caller), tag_key(!is_caller)];
         let noise = Arc::new(noise.into_stateless_transport_mode().map_err(io::Error::other)?);
         Ok(Channel {
-            socket: Arc::new(socket),
+            socket,
             deadline: Some(deadline),
             peer: Arc::from("another process"),
             sender: Arc::new(Mutex::new(Sender::new(Seal::Noise(noise.clone())))),
@@ -522,10 +522,10 @@ mod tests {
     }
 
     /// Both ends of a plain connection.
-    fn sockets() -> (TcpStream, TcpStream) {
+    fn sockets() -> (Arc<TcpStream>, Arc<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (ours, listener.accept().unwrap().0)
+        (Arc::new(ours), Arc::new(listener.accept().unwrap().0))
     }
 
     /// Both ends of a handshake between holders of these secrets.
@@ -681,8 +681,8 @@ mod tests {
         let mut greeting = vec![];
         send_handshake(&mut greeting, &mut builder(&key).unwrap().build_initiator().unwrap()).unwrap();
         for _ in 0..2 {
-            let (mut caller, answerer) = sockets();
-            caller.write_all(&greeting).unwrap();
+            let (caller, answerer) = sockets();
+            (&*caller).write_all(&greeting).unwrap();
             let answer = Channel::answer(answerer, &key, Instant::now() + Duration::from_millis(300));
             assert_eq!(answer.err().unwrap().kind(), ErrorKind::TimedOut);
         }
@@ -690,13 +690,13 @@ mod tests {
 
     #[test]
     fn one_deadline_holds_for_all_bytes_of_a_greeting() {
-        let (mut caller, answerer) = sockets();
+        let (caller, answerer) = sockets();
         let started = Instant::now();
         let answering = std::thread::spawn(move || {
             Channel::answer(answerer, &Key::new("secret"), Instant::now() + Duration::from_secs(1))
         });
         for &byte in MAGIC {
-            let _ = caller.write_all(&[byte]);
+            let _ = (&*caller).write_all(&[byte]);
             std::thread::sleep(Duration::from_millis(300));
             if answering.is_finished() {
                 break;

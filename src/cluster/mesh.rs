@@ -46,6 +46,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Callers that may be proving themselves at once, beside one place for each process of the job.
 const MOST_CALLERS: usize = 256;
 
+/// Memory for the stack of a caller's thread.
+const STACK: usize = 512 << 10;
+
 /// Refused connections that are reported one by one.
 const MOST_REPORTED: usize = 20;
 
@@ -219,18 +222,31 @@ impl Start {
         let start = self.clone();
         std::thread::spawn(move || {
             while !start.has_ended.load(Ordering::Relaxed) {
-                let Ok((socket, from)) = listener.accept() else {
-                    std::thread::sleep(Duration::from_millis(10));
-                    continue;
-                };
-                let Some(place) = start.callers.take(&socket, from) else { continue };
-                let (start, found) = (start.clone(), found.clone());
-                std::thread::spawn(move || match start.answer(socket, place) {
-                    Err(Refusal::Stranger(why)) => start.report_refused(from, &why),
-                    find => drop(found.send(find)),
-                });
+                match listener.accept() {
+                    Ok((socket, from)) => start.take_call(socket, from, &found),
+                    Err(e) => {
+                        if e.kind() != io::ErrorKind::WouldBlock {
+                            start.callers.make_room();
+                        }
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                }
             }
         })
+    }
+
+    fn take_call(self: &Arc<Start>, socket: TcpStream, from: SocketAddr, found: &Sender<Find>) {
+        let socket = Arc::new(socket);
+        let Some(place) = self.callers.take(&socket, from) else { return };
+        let (start, found) = (self.clone(), found.clone());
+        let answering =
+            std::thread::Builder::new().stack_size(STACK).spawn(move || match start.answer(socket, place) {
+                Err(Refusal::Stranger(why)) => start.report_refused(from, &why),
+                find => drop(found.send(find)),
+            });
+        if answering.is_err() {
+            self.callers.make_room(); // this caller has lost its place, and may call again
+        }
     }
 
     fn report_refused(&self, from: SocketAddr, why: &str) {
@@ -279,7 +295,7 @@ impl Start {
     /// What the end that has dialled does: step by step the opposite of [`Start::answer`].
     fn call(&self, peer: usize, socket: TcpStream) -> Find {
         tune(&socket)?;
-        let mut channel = Channel::call(socket, &self.key, Instant::now() + PROOF)?;
+        let mut channel = Channel::call(Arc::new(socket), &self.key, Instant::now() + PROOF)?;
         channel.set_deadline(Some(Instant::now() + AGREEMENT))?;
         agreement::send(&mut channel, &self.hello())?;
         let theirs: Hello = agreement::receive(&mut channel)?;
@@ -297,7 +313,7 @@ impl Start {
     }
 
     /// What the end that was dialled does. Its verdict is the last message, so that the caller is not accepted twice.
-    fn answer(&self, socket: TcpStream, place: Place) -> Find {
+    fn answer(&self, socket: Arc<TcpStream>, place: Place) -> Find {
         tune(&socket)?;
         let mut channel = Channel::answer(socket, &self.key, Instant::now() + PROOF)?;
         if !place.proved() {
