@@ -16,8 +16,9 @@ use super::checkpoint::hex;
 use super::mesh::Mesh;
 use crate::error::{Error, Result, exit};
 
-/// The workers of a job. Every process must have the same number of threads.
-#[derive(Clone, Debug)]
+/// The workers of a job. Every process must have the same number of threads. It cannot be printed, since it holds the
+/// secret.
+#[derive(Clone)]
 pub struct Cluster {
     /// Worker threads of each process.
     pub threads: usize,
