@@ -28,6 +28,9 @@ impl<C: Read + Write + Send + 'static> Connection for C {}
 /// Both ends of a connection over loopback.
 type Pair = [Box<dyn Connection>; 2];
 
+/// A kind of connection: its name, and how to make one.
+type Kind = (&'static str, fn() -> io::Result<Pair>);
+
 fn sockets() -> io::Result<[TcpStream; 2]> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let ends = [TcpStream::connect(listener.local_addr()?)?, listener.accept()?.0];
@@ -92,7 +95,7 @@ fn round_trip([mut ours, mut theirs]: Pair) -> f64 {
 }
 
 fn main() -> io::Result<()> {
-    let kinds: [(&str, fn() -> io::Result<Pair>); 3] = [
+    let kinds: [Kind; 3] = [
         ("plain TCP", || sockets().map(boxed)),
         ("tags only", || channels(false).map(boxed)),
         ("encrypted", || channels(true).map(boxed)),

@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn data_arrives_as_it_was_sent_in_both_directions() {
         for encrypt in [true, false] {
-            let data: Vec<u8> = (0..1_000_000u32).map(|i| (i * i >> 7) as u8).collect();
+            let data: Vec<u8> = (0..1_000_000u64).map(|i| ((i * i) >> 7) as u8).collect();
             let threads = channels(encrypt).map(|channel| {
                 let (mut reader, mut writer, data) = (channel.try_clone().unwrap(), channel, data.clone());
                 let expected = data.clone();

@@ -348,7 +348,7 @@ fn two_hosts_give_the_same_model() {
             "--workers",
             "2",
         ]);
-        command.env("SAWMILL_SECRET", "s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("SAWMILL_SECRET", SECRET).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::spawn(&mut command)
     });
     for (code, stderr) in children.map(Running::end) {
