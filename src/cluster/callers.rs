@@ -1,4 +1,4 @@
-//! Callers that have not proved themselves yet: as many as there is room for, and never in the way of the others.
+//! Callers that have not proved themselves yet: bounded in number, and unable to keep others out.
 //!
 //! Every caller has a thread, so their number is bounded. A new caller is always taken: when all places are in use, the
 //! oldest caller of the address with most of them loses its place. Real processes prove themselves in milliseconds, and

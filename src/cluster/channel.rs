@@ -35,7 +35,7 @@ const HANDSHAKE: usize = 32 + 16;
 /// Data bytes per frame: large enough that headers cost nothing, small enough for the cache.
 const FRAME: usize = 32 << 10;
 
-/// Data bytes per call of the system. timely's writer hands over 64 KiB at a time, or single messages that are larger.
+/// Data bytes per system call. timely's writer hands over 64 KiB at a time, or single messages that are larger.
 const WRITE: usize = 8 * FRAME;
 
 /// Size of the receive buffer.
@@ -268,10 +268,10 @@ impl Timed<'_> {
 }
 
 fn late() -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, "it took too long")
+    io::Error::new(ErrorKind::TimedOut, "it did not answer in time")
 }
 
-/// The system reports an expired timeout as if it were the caller's wish not to wait.
+/// The operating system reports an expired timeout as `WouldBlock`.
 fn named(error: io::Error) -> io::Error {
     if error.kind() == ErrorKind::WouldBlock { late() } else { error }
 }
@@ -459,8 +459,8 @@ impl Stream for Channel {
     }
 }
 
-/// Sends an empty frame over each of the channels every few seconds, until they are closed or dropped. Whatever was
-/// dropped on the way before it is missed when it arrives.
+/// Sends an empty frame over each of the channels every few seconds, until they are closed or dropped. If an earlier frame
+/// was lost on the way, this one does not open, and the loss is noticed.
 pub fn start_pulse<'a>(channels: impl Iterator<Item = &'a Channel>) {
     type Handle = (Weak<TcpStream>, Weak<Mutex<Sender>>);
     let mut handles: Vec<Handle> =
@@ -469,7 +469,7 @@ pub fn start_pulse<'a>(channels: impl Iterator<Item = &'a Channel>) {
         while !handles.is_empty() {
             std::thread::sleep(PULSE_EVERY);
             handles.retain(|(socket, sender)| match (socket.upgrade(), sender.upgrade()) {
-                // Who is sending needs no pulse. Failures are noticed by those who use the channel.
+                // A sender at work needs no pulse. Its failures are reported by timely's threads.
                 (Some(socket), Some(sender)) => sender
                     .try_lock()
                     .map_or(true, |mut sender| sender.send(&mut &*socket, std::iter::once((PULSE, &[][..]))).is_ok()),
@@ -494,8 +494,12 @@ fn send_handshake(socket: &mut impl Write, noise: &mut HandshakeState) -> io::Re
 /// Reads the magic bytes before anything else: what speaks another protocol may never send as many bytes as we do.
 fn receive_handshake(socket: &mut impl Read, noise: &mut HandshakeState) -> io::Result<()> {
     let refused = |why: &str| Err(io::Error::new(ErrorKind::InvalidData, why));
+    let cut = |e: io::Error| match e.kind() {
+        ErrorKind::UnexpectedEof => io::Error::new(e.kind(), "it closed the connection before it had proved itself"),
+        _ => e,
+    };
     let mut magic = [0; MAGIC.len()];
-    socket.read_exact(&mut magic)?;
+    socket.read_exact(&mut magic).map_err(cut)?;
     let (name, version) = MAGIC.split_at(MAGIC.len() - 1);
     if !magic.starts_with(name) {
         return refused("it is not sawmill");
@@ -504,7 +508,7 @@ fn receive_handshake(socket: &mut impl Read, noise: &mut HandshakeState) -> io::
         return refused("it is another version of sawmill");
     }
     let mut message = [0; HANDSHAKE];
-    socket.read_exact(&mut message)?;
+    socket.read_exact(&mut message).map_err(cut)?;
     match noise.read_message(&message, &mut []) {
         Ok(_) => Ok(()),
         Err(_) => refused("it holds another secret"),

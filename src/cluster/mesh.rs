@@ -300,7 +300,7 @@ impl Start {
         agreement::send(&mut channel, &self.hello())?;
         let theirs: Hello = agreement::receive(&mut channel)?;
         if theirs.process != peer as u64 {
-            return Err(Refusal::Stranger(format!("it says that it is process {}", theirs.process)));
+            return Err(Refusal::Stranger(format!("it claims to be process {}", theirs.process)));
         }
         let ours = self.judge(peer, &theirs);
         agreement::send(&mut channel, &ours)?;
@@ -323,7 +323,7 @@ impl Start {
         let theirs: Hello = agreement::receive(&mut channel)?;
         let later = (self.mesh.process as u64 + 1)..self.mesh.addresses.len() as u64;
         if !later.contains(&theirs.process) {
-            return Err(Refusal::Stranger(format!("it says that it is process {}", theirs.process)));
+            return Err(Refusal::Stranger(format!("it claims to be process {}", theirs.process)));
         }
         let peer = theirs.process as usize;
         agreement::send(&mut channel, &self.hello())?;
@@ -388,7 +388,7 @@ impl Start {
     }
 }
 
-/// Small messages at once, and notice of a host that is gone without a word.
+/// Sends small messages at once, and detects hosts that have disappeared.
 fn tune(socket: &TcpStream) -> io::Result<()> {
     socket.set_nonblocking(false)?;
     socket.set_nodelay(true)?;

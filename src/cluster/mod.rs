@@ -2,7 +2,7 @@
 //!
 //! - `rng`: keyed random generators
 //! - `mesh`: connections between the processes of one job, and nobody else
-//! - `channel`: an authenticated, encrypted connection; `callers`: those who have not proved themselves yet; `agreement`:
+//! - `channel`: an authenticated, encrypted connection; `callers`: callers before they have proved themselves; `agreement`:
 //!   what processes must have in common
 //! - `engine`: starting workers, threads or processes
 //! - `operators/deal`: handing out pieces of input to whoever is idle
