@@ -47,6 +47,12 @@
 //! ([`cluster::checkpoint`]): `run --resume` goes on from the last one with any number of workers, and `launch` does so
 //! by itself. A peer that is alive but stuck is found by its missing signs of life ([`cluster::heartbeat`]).
 //!
+//! # Other processes
+//!
+//! The network is not trusted. A connection carries data only after both ends have proved that they hold the job's secret
+//! ([`cluster::channel`]) and have found that they run the same job on the same inputs and run folder
+//! ([`cluster::agreement`]). From then on, data that is not authentic ends the job.
+//!
 //! # Bad input
 //!
 //! A problem in the data is data: it is counted by rule and keeps its address ([`corpus::diagnostic`]), and the job goes

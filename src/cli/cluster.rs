@@ -1,12 +1,30 @@
 //! Flags that say which workers a job runs on.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::cluster::engine::Cluster;
 use crate::error::{Error, Result};
+
+/// Shortest secret, in bytes: anybody who can reach the port may try to guess it.
+const SHORTEST_SECRET: usize = 16;
+
+/// How to make one.
+const MAKE_SECRET: &str = r"head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'";
+
+/// The environment variable with the secret.
+const SECRET: &str = "SAWMILL_SECRET";
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
 
 #[derive(Args)]
 #[command(next_help_heading = "Cluster")]
@@ -20,12 +38,13 @@ pub struct ClusterFlags {
     /// Which line of the hosts file this process is, from 0; process 0 writes the run folder
     #[arg(long, value_name = "I", requires = "hosts")]
     process: Option<usize>,
-    /// File with the secret that the processes of the job share
+    /// File with the secret that the processes share, readable by its owner only [default: SAWMILL_SECRET from the
+    /// environment]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// The secret itself (better in the environment than on a command line)
-    #[arg(long, env = "SAWMILL_SECRET", hide_env_values = true, hide = true)]
-    secret: Option<String>,
+    /// Whether to encrypt the traffic between processes; it is authenticated in any case
+    #[arg(long, value_enum, value_name = "on|off", default_value = "on", hide_possible_values = true)]
+    encrypt: Switch,
     /// How long to wait for the other processes
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     start_within: u64,
@@ -51,10 +70,9 @@ impl ClusterFlags {
                 format!("--process {process}, but {} names {} hosts, from 0", file.display(), cluster.hosts.len());
             return Err(Error::Usage(message));
         }
-        cluster.secret = self.read_secret()?;
-        if cluster.hosts.len() > 1 && cluster.secret.is_empty() {
-            let message = "several processes need a secret that they share: set SAWMILL_SECRET or --secret-file, the same for all";
-            return Err(Error::Usage(message.to_string()));
+        cluster.encrypt = self.encrypt == Switch::On;
+        if cluster.hosts.len() > 1 {
+            cluster.secret = self.read_secret()?;
         }
         Ok(cluster)
     }
@@ -64,12 +82,52 @@ impl ClusterFlags {
         Duration::from_secs(self.stall_after)
     }
 
+    /// The secret, from its file or the environment; never from the command line, which other users can see.
     fn read_secret(&self) -> Result<String> {
-        let Some(file) = &self.secret_file else { return Ok(self.secret.clone().unwrap_or_default()) };
-        let text = std::fs::read_to_string(file)
-            .map_err(|e| Error::Usage(format!("--secret-file {}: {e}", file.display())))?;
-        Ok(text.trim().to_string())
+        let (secret, source) = match (&self.secret_file, std::env::var_os(SECRET)) {
+            (Some(file), _) => (read_secret_file(file)?, format!("--secret-file {}", file.display())),
+            (None, Some(secret)) => {
+                let secret = secret.into_string();
+                (secret.map_err(|_| Error::Usage(format!("{SECRET} is not valid text")))?, SECRET.to_string())
+            }
+            (None, None) => (String::new(), SECRET.to_string()),
+        };
+        let secret = secret.trim();
+        match secret.len() {
+            0 => Err(Error::Usage(format!(
+                "several processes need a secret that they share: set {SECRET} or --secret-file, the same for all. To \
+                 make one: {MAKE_SECRET}"
+            ))),
+            length if length < SHORTEST_SECRET => Err(Error::Usage(format!(
+                "{source}: a secret of {length} bytes can be guessed; at least {SHORTEST_SECRET} are needed. To make \
+                 one: {MAKE_SECRET}"
+            ))),
+            _ => Ok(secret.to_string()),
+        }
     }
+}
+
+/// Reads a secret from a file that nobody but its owner can read.
+fn read_secret_file(path: &Path) -> Result<String> {
+    let failed = |reason: String| Error::Usage(format!("--secret-file {}: {reason}", path.display()));
+    // Asked before it is opened: opening a pipe would wait for its writer.
+    let found = std::fs::metadata(path).map_err(|e| failed(e.to_string()))?;
+    if !found.is_file() {
+        return Err(failed("this is not a regular file".to_string()));
+    }
+    let file = File::open(path).map_err(|e| failed(e.to_string()))?;
+    let mode = file.metadata().map_err(|e| failed(e.to_string()))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let reason = format!(
+            "its permissions ({:04o}) let other users read or write it; run: chmod 600 {}",
+            mode & 0o7777,
+            path.display()
+        );
+        return Err(failed(reason));
+    }
+    let mut secret = String::new();
+    file.take(1 << 16).read_to_string(&mut secret).map_err(|e| failed(e.to_string()))?;
+    Ok(secret)
 }
 
 /// One `host:port` per line; blank lines and `#` comments are passed over. What is no file but has a port is a list itself,

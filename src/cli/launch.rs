@@ -120,7 +120,8 @@ impl Launch {
 
     /// The command to launch, as `run` itself would read it.
     fn launched_run(&self) -> Result<Run> {
-        let parsed = Launched::try_parse_from(&self.command).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
+        let parsed =
+            Launched::try_parse_from(&self.command).map_err(|e| Error::Usage(e.to_string().trim_end().to_string()))?;
         Ok(parsed.run)
     }
 

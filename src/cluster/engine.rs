@@ -1,6 +1,7 @@
 //! Starting workers: threads of one process, or of several that find each other.
 
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -11,11 +12,14 @@ use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 use timely::execute::execute_from;
 use timely::worker::Worker;
 
+use super::agreement::Fact;
+use super::checkpoint::hex;
 use super::mesh::Mesh;
 use crate::error::{Error, Result, exit};
 
-/// The workers of a job. Every process must have the same number of threads.
-#[derive(Clone, Debug)]
+/// The workers of a job. Every process must have the same number of threads. It cannot be printed, since it holds the
+/// secret.
+#[derive(Clone)]
 pub struct Cluster {
     /// Worker threads of each process.
     pub threads: usize,
@@ -25,6 +29,10 @@ pub struct Cluster {
     pub hosts: Vec<String>,
     /// What the processes of the job know and nobody else.
     pub secret: String,
+    /// Whether to encrypt the traffic between processes. It is authenticated in any case.
+    pub encrypt: bool,
+    /// The run folder, if all processes must see the same one.
+    pub folder: Option<PathBuf>,
     /// How long to wait for the other processes.
     pub start_within: Duration,
 }
@@ -32,7 +40,15 @@ pub struct Cluster {
 impl Cluster {
     /// Threads of this process alone.
     pub fn local(threads: usize) -> Cluster {
-        Cluster { threads, process: 0, hosts: vec![], secret: String::new(), start_within: Duration::from_secs(60) }
+        Cluster {
+            threads,
+            process: 0,
+            hosts: vec![],
+            secret: String::new(),
+            encrypt: true,
+            folder: None,
+            start_within: Duration::from_secs(60),
+        }
     }
 
     pub fn processes(&self) -> usize {
@@ -48,9 +64,18 @@ impl Cluster {
         self.process == 0
     }
 
+    /// What the processes of every job must agree on.
+    pub fn facts(&self) -> Vec<Fact> {
+        vec![
+            ("build".to_string(), hex(&build_hash())),
+            ("workers per process".to_string(), self.threads.to_string()),
+            ("hosts".to_string(), self.hosts.join(" ")),
+        ]
+    }
+
     /// Runs `program` on every worker and returns what those of this process return. All processes must come with the
-    /// same `fingerprint`, which is asked for only where there are several.
-    pub fn run<T, F>(&self, fingerprint: impl FnOnce() -> [u8; 32], program: F) -> Result<Vec<T>>
+    /// same `facts`, names with values, which are asked for only if there are several.
+    pub fn run<T, F>(&self, facts: impl FnOnce() -> Vec<Fact>, program: F) -> Result<Vec<T>>
     where
         T: Send + 'static,
         F: Fn(&mut Worker) -> T + Send + Sync + 'static,
@@ -62,13 +87,15 @@ impl Cluster {
             process: self.process,
             addresses: self.hosts.clone(),
             secret: self.secret.clone(),
-            fingerprint: fingerprint(),
+            encrypt: self.encrypt,
+            facts: facts(),
+            folder: self.folder.clone(),
             start_within: self.start_within,
         };
-        let sockets = mesh.connect()?;
+        let channels = mesh.connect()?;
         let hooks = Hooks::default();
         let inside = ProcessBuilder::new_typed_vector(self.threads, hooks.refill.clone(), hooks.spill.clone());
-        let (builders, guard) = initialize_networking_from_sockets(inside, sockets, self.process, self.threads, hooks)
+        let (builders, guard) = initialize_networking_from_sockets(inside, channels, self.process, self.threads, hooks)
             .map_err(|e| Error::Cluster(format!("cannot start the network threads: {e}")))?;
         let builders = builders.into_iter().map(AllocatorBuilder::Tcp).collect();
         join(execute_from(builders, Box::new(guard), WorkerConfig::default(), program))
@@ -104,8 +131,9 @@ pub fn end_process_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let message = info.payload_as_str().unwrap_or("");
-        if message.contains("timely communication error") {
-            say!("sawmill: a connection to another process of this job was lost ({message})");
+        // timely communication error: what it was doing: the cause, which a channel explains
+        if let Some((_, cause)) = message.split_once("timely communication error: ") {
+            say!("sawmill: {}", cause.split_once(": ").map_or(cause, |(_, cause)| cause));
             std::process::exit(exit::CLUSTER.into());
         }
         report(info);

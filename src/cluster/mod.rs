@@ -1,7 +1,9 @@
 //! Workers, and what travels between them: the only place with timely and differential types.
 //!
 //! - `rng`: keyed random generators
-//! - `mesh`: sockets between the processes of one job, and nobody else
+//! - `mesh`: connections between the processes of one job, and nobody else
+//! - `channel`: an authenticated, encrypted connection; `callers`: callers before they have proved themselves; `agreement`:
+//!   what processes must have in common
 //! - `engine`: starting workers, threads or processes
 //! - `operators/deal`: handing out pieces of input to whoever is idle
 //! - `operators/tally`: counts that are corrected by differences
@@ -12,6 +14,9 @@
 //! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life; `stop`: being asked to stop
 //! - `watch`: the same, kept alive: tally again whatever changes
 
+pub mod agreement;
+pub mod callers;
+pub mod channel;
 pub mod checkpoint;
 pub mod engine;
 pub mod heartbeat;

@@ -111,6 +111,15 @@ impl Inputs {
         self.0.iter().map(record).collect()
     }
 
+    /// Name and hash of each file, for processes to compare with those that others read.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let name = |file: &InputFile| file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let fact = |(number, file): (usize, &InputFile)| {
+            (format!("input {number}, {}", name(file)), format!("BLAKE3 {}", file.hash.to_hex()))
+        };
+        (1..).zip(&self.0).map(fact).collect()
+    }
+
     /// Fails if one of the files with `is_read` is not what it was when it was hashed: nobody can tell what was read then.
     pub fn check_unchanged(&self, is_read: impl Fn(&Path) -> bool) -> Result<()> {
         for file in self.0.iter().filter(|file| is_read(&file.path)) {

@@ -9,8 +9,9 @@ use timely::worker::Worker;
 
 use super::folder::{CHECKPOINTS, RunFolder};
 use super::session::{Session, record_metrics};
+use crate::cluster::agreement::Fact;
 use crate::cluster::checkpoint::{Checkpoints, Identity, hex};
-use crate::cluster::engine::build_hash;
+use crate::cluster::engine::{Cluster, build_hash};
 use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::stop::{CurrentPhase, Phase, end_in_time, stop_flag, stop_with_stdin};
 use crate::cluster::sweep::{Control, Round, Schedule};
@@ -59,7 +60,7 @@ impl Training<'_> {
         if session.end_with_stdin {
             stop_with_stdin(&stop);
         }
-        let cluster = session.cluster.clone();
+        let cluster = Cluster { folder: Some(session.out.clone()), ..session.cluster.clone() };
         let checkpoints = self.checkpoints(session);
         let heartbeat =
             Heartbeat::start(session.out.clone(), cluster.process, cluster.processes(), session.stall_after);
@@ -84,7 +85,7 @@ impl Training<'_> {
         let phase = control.phase.clone();
         self.end_in_time(session, phase.clone(), started)?;
         let watcher = Watcher { control, folder, sweep, inputs: session.inputs.clone(), changed: Arc::default() };
-        let results = cluster.run(|| self.mesh_fingerprint(session), move |worker| program(worker, &watcher));
+        let results = cluster.run(|| self.facts(session), move |worker| program(worker, &watcher));
         phase.set(Phase::Ended);
         drop(meter);
         heartbeat.end();
@@ -132,13 +133,17 @@ impl Training<'_> {
         })
     }
 
-    /// What all processes must agree on: the job, the build, the workers, and where the run folder is.
-    fn mesh_fingerprint(&self, session: &Session) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.identity(session)).update(&build_hash());
-        let rest = (session.cluster.threads, &session.cluster.hosts, self.schedule, &self.rest);
-        hasher.update(format!("{rest:?}").as_bytes());
-        *hasher.finalize().as_bytes()
+    /// What all processes must agree on: the job, its inputs, and the workers.
+    fn facts(&self, session: &Session) -> Vec<Fact> {
+        let own = [
+            ("settings", hex(&self.fingerprint)),
+            ("schedule", format!("{:?}", self.schedule)),
+            ("evaluation", self.rest.clone()),
+        ];
+        let mut facts = session.cluster.facts();
+        facts.extend(own.map(|(name, value)| (name.to_string(), value)));
+        facts.extend(session.inputs.facts());
+        facts
     }
 }
 

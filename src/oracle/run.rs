@@ -12,7 +12,8 @@ use super::job::Plan;
 use super::report;
 use super::study::{Study, Treebank};
 use super::watch::Remembered;
-use crate::cluster::engine::{Cluster, build_hash};
+use crate::cluster::agreement::Fact;
+use crate::cluster::engine::Cluster;
 use crate::cluster::scan::{Found, Progress, scan};
 use crate::cluster::stop::stop_flag;
 use crate::cluster::watch::watch;
@@ -164,7 +165,7 @@ fn once(plan: &Plan, session: &Session, progress: &Arc<Progress>) -> Result<Opti
     let (inputs, pieces) = (Arc::new(plan.inputs.clone()), Arc::new(plan.pieces.clone()));
     let (settings, seed, progress) = (plan.settings.clone(), plan.seed, progress.clone());
     let results = cluster.run(
-        || fingerprint(plan, cluster, Some(&session.inputs)),
+        || facts(plan, cluster, Some(&session.inputs)),
         move |worker| {
             let counter = Counter::new(settings.clone(), seed);
             scan(worker, &inputs, &pieces, counter, progress.clone())
@@ -186,7 +187,7 @@ fn keep_alive(
     let changed = Mutex::new(changed); // worker 0 is the only one to call it
     let compared = plan.clone();
     cluster.run(
-        || fingerprint(&compared, cluster, None),
+        || facts(&compared, cluster, None),
         move |worker| {
             let counter = Counter::new(plan.settings.clone(), plan.seed);
             let memory = Remembered::new(inputs.clone(), counter);
@@ -199,22 +200,26 @@ fn keep_alive(
     Ok(())
 }
 
-/// What all processes of a job must agree on: the build, the settings, and the content of the inputs, unless the job follows
+/// What all processes of a job must agree on: the workers, the settings, and the content of the inputs, unless the job follows
 /// changes of them.
-fn fingerprint(plan: &Plan, cluster: &Cluster, inputs: Option<&Inputs>) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&build_hash());
-    let mut add = |text: String| {
-        hasher.update(text.as_bytes());
-    };
-    add(format!("{} {:?} {} {:?} {}", cluster.threads, cluster.hosts, plan.seed, plan.settings, inputs.is_none()));
-    add(format!("{:?}", inputs.map(Inputs::digest)));
-    add(format!("{:?} {:?}", plan.treebanks, plan.pieces));
+fn facts(plan: &Plan, cluster: &Cluster, inputs: Option<&Inputs>) -> Vec<Fact> {
+    let mut treebanks = blake3::Hasher::new();
+    treebanks.update(format!("{:?} {:?}", plan.treebanks, plan.pieces).as_bytes());
     for input in &plan.inputs {
-        match &input.origin {
-            Origin::Synthetic(language) => add(format!("{language:?}")),
-            Origin::File { path, encoding, .. } => add(format!("{encoding:?} {:?}", path.file_name())),
-        }
+        let text = match &input.origin {
+            Origin::Synthetic(language) => format!("{language:?}"),
+            Origin::File { path, encoding, .. } => format!("{encoding:?} {:?}", path.file_name()),
+        };
+        treebanks.update(text.as_bytes());
     }
-    *hasher.finalize().as_bytes()
+    let own = [
+        ("seed", plan.seed.to_string()),
+        ("settings", blake3::hash(format!("{:?}", plan.settings).as_bytes()).to_hex().to_string()),
+        ("treebanks", treebanks.finalize().to_hex().to_string()),
+        ("watch", if inputs.is_none() { "yes" } else { "no" }.to_string()),
+    ];
+    let mut facts = cluster.facts();
+    facts.extend(own.map(|(name, value)| (name.to_string(), value)));
+    facts.extend(inputs.into_iter().flat_map(Inputs::facts));
+    facts
 }

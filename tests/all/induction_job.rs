@@ -107,8 +107,7 @@ fn threads_processes_and_what_is_spread_give_the_same_grammars() {
         let spread = format!("estimation.spread='{spread}'");
         let flags = |process: &'static str| {
             let hosts = hosts.to_str().unwrap();
-            ["--hosts", hosts, "--process", process, "--workers", "2", "--secret", "s", "--set", &spread]
-                .map(String::from)
+            ["--hosts", hosts, "--process", process, "--workers", "2", "--set", &spread].map(String::from)
         };
         let processes = ["0", "1"].map(|process| {
             let flags = flags(process);

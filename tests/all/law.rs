@@ -15,7 +15,7 @@ use sawmill::oracle::report;
 use sawmill::oracle::study::Study;
 
 use crate::support::{
-    assert_same_files, conllu, files_below, finish, folder, free_addresses, real_data, run, sawmill, write,
+    SECRET, assert_same_files, conllu, files_below, finish, folder, free_addresses, real_data, run, sawmill, write,
 };
 
 /// Some of everything: several files and treebanks, a packed one, an artificial one, a broken sentence in the middle of
@@ -81,7 +81,7 @@ fn start(job: &Path, out: &Path, hosts: &Path, process: usize, workers: usize) -
     let mut command = sawmill();
     command.arg("run").arg(job).arg("--out").arg(out).arg("--hosts").arg(hosts);
     command.args(["--process", &process.to_string(), "--workers", &workers.to_string(), "--progress", "none"]);
-    command.env("SAWMILL_SECRET", "test").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("SAWMILL_SECRET", SECRET).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("sawmill starts")
 }
 

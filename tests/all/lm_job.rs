@@ -65,7 +65,7 @@ fn threads_and_processes_give_the_same_language_model() {
             let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
             let out = folder.path().join(format!("processes-{workers}"));
             let flags = |process: &'static str| {
-                ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers, "--secret", "s"]
+                ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers]
             };
             for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
                 assert_eq!(code, 0, "{stderr}");

@@ -68,7 +68,7 @@ fn threads_and_processes_give_the_same_parser() {
     let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
     let out = folder.path().join("processes");
     let flags = |process: &'static str| {
-        ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "2", "--secret", "s", "--set", contexts]
+        ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "2", "--set", contexts]
     };
     for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
         assert_eq!(code, 0, "{stderr}");

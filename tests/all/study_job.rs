@@ -7,7 +7,7 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{finish, folder, free_addresses, run, sawmill, wait_until, write};
+use crate::support::{SECRET, finish, folder, free_addresses, run, sawmill, wait_until, write};
 
 fn corpus(seed: u64, sentences: u64) -> String {
     let mut text = String::new();
@@ -44,7 +44,7 @@ const VARIANTS: [&str; 5] = ["unigrams", "plain-2", "plain-3", "other-2", "other
 fn start(study: &Path, out: &Path, more: &[&str]) -> Child {
     let mut command = sawmill();
     command.arg("run").arg(study).arg("--out").arg(out).args(["--progress", "none"]).args(more);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
+    command.env("SAWMILL_SECRET", SECRET).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sawmill starts")
 }
 
 fn end(child: Child) -> (i32, String) {
@@ -173,7 +173,7 @@ fn several_processes_go_through_the_variants_together() {
     let flags = |process: &'static str, more: &[&'static str]| {
         let hosts = hosts.to_str().unwrap().to_string();
         let mut flags = vec!["--hosts".to_string(), hosts];
-        flags.extend(["--process", process, "--workers", "1", "--secret", "s"].map(str::to_string));
+        flags.extend(["--process", process, "--workers", "1"].map(str::to_string));
         flags.extend(more.iter().map(|flag| flag.to_string()));
         flags
     };

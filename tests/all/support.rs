@@ -67,9 +67,18 @@ impl Drop for Running {
     }
 }
 
+/// What the processes of a job share, where a test does not say otherwise.
+pub const SECRET: &str = "known to the tests only";
+
 /// Starts a run of a job.
 pub fn start(job: &Path, out: &Path, more: &[&str]) -> Running {
+    start_with_secret(job, out, SECRET, more)
+}
+
+/// Starts a run of a job with another secret than the other processes have, or with none.
+pub fn start_with_secret(job: &Path, out: &Path, secret: &str, more: &[&str]) -> Running {
     let mut command = sawmill();
+    command.env("SAWMILL_SECRET", secret);
     command.arg("run").arg(job).arg("--out").arg(out).args(["--progress", "none"]).args(more);
     Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }

@@ -43,39 +43,34 @@ fn merged_rows_are_the_sums_that_a_plain_loop_gives() {
         }
     }
     for workers in [1, 2, 3] {
-        let results = Cluster::local(workers).run(
-            || [0; 32],
-            move |worker| {
-                let mine: Vec<u64> =
-                    (0..SHARDS).filter(|shard| *shard as usize % worker.peers() == worker.index()).collect();
-                let held: Vec<u32> = (0..ROWS).filter(|&row| mine.iter().any(|&shard| holds(shard, row))).collect();
-                let mut merge = MergeRows::new(worker, ROWS, COLUMNS, held.clone());
-                let mut table = BTreeMap::<(u32, usize), i64>::new();
-                for round in 0..ROUNDS {
-                    let mut own = BTreeMap::<(u32, usize), i32>::new();
-                    for &shard in &mine {
-                        changes(shard, round)
-                            .into_iter()
-                            .for_each(|(cell, change)| *own.entry(cell).or_default() += change);
-                    }
-                    let mut packed = Rows::default();
-                    for row in 0..ROWS {
-                        packed.begin_row(row);
-                        own.range((row, 0)..(row + 1, 0))
-                            .for_each(|((_, column), change)| packed.push(*column, *change));
-                        packed.end_row();
-                    }
-                    for block in merge.exchange(worker, packed) {
-                        for (row, packed) in rows(&block) {
-                            entries(packed).for_each(|(column, change)| {
-                                *table.entry((row, column)).or_default() += i64::from(change)
-                            });
-                        }
+        let results = Cluster::local(workers).run(Vec::new, move |worker| {
+            let mine: Vec<u64> =
+                (0..SHARDS).filter(|shard| *shard as usize % worker.peers() == worker.index()).collect();
+            let held: Vec<u32> = (0..ROWS).filter(|&row| mine.iter().any(|&shard| holds(shard, row))).collect();
+            let mut merge = MergeRows::new(worker, ROWS, COLUMNS, held.clone());
+            let mut table = BTreeMap::<(u32, usize), i64>::new();
+            for round in 0..ROUNDS {
+                let mut own = BTreeMap::<(u32, usize), i32>::new();
+                for &shard in &mine {
+                    changes(shard, round)
+                        .into_iter()
+                        .for_each(|(cell, change)| *own.entry(cell).or_default() += change);
+                }
+                let mut packed = Rows::default();
+                for row in 0..ROWS {
+                    packed.begin_row(row);
+                    own.range((row, 0)..(row + 1, 0)).for_each(|((_, column), change)| packed.push(*column, *change));
+                    packed.end_row();
+                }
+                for block in merge.exchange(worker, packed) {
+                    for (row, packed) in rows(&block) {
+                        entries(packed)
+                            .for_each(|(column, change)| *table.entry((row, column)).or_default() += i64::from(change));
                     }
                 }
-                (held, table, merge.take_sent_bytes())
-            },
-        );
+            }
+            (held, table, merge.take_sent_bytes())
+        });
         for (held, table, sent) in results.expect("the workers run") {
             assert_eq!(sent > 0, workers > 1, "bytes sent by one of {workers}");
             for (cell, sum) in &twin {
@@ -94,15 +89,12 @@ fn gathered_floats_add_up_to_the_same_bits_on_any_number_of_workers() {
     let value = |shard: u64| generator(2, Purpose::Synth, shard, 0).random::<f64>() * 1e10f64.powi(shard as i32 - 3);
     let twin: f64 = (0..SHARDS).map(value).sum();
     for workers in [1, 2, 3] {
-        let results = Cluster::local(workers).run(
-            || [0; 32],
-            move |worker| {
-                let mut gather = AllGather::<f64>::new(worker, "Floats");
-                let mine = (0..SHARDS).filter(|shard| *shard as usize % worker.peers() == worker.index());
-                let records = mine.map(|shard| (shard, value(shard))).collect();
-                gather.exchange(worker, records).into_iter().map(|(_, value)| value).sum::<f64>()
-            },
-        );
+        let results = Cluster::local(workers).run(Vec::new, move |worker| {
+            let mut gather = AllGather::<f64>::new(worker, "Floats");
+            let mine = (0..SHARDS).filter(|shard| *shard as usize % worker.peers() == worker.index());
+            let records = mine.map(|shard| (shard, value(shard))).collect();
+            gather.exchange(worker, records).into_iter().map(|(_, value)| value).sum::<f64>()
+        });
         for sum in results.expect("the workers run") {
             assert_eq!(sum.to_bits(), twin.to_bits(), "{workers} workers");
         }

@@ -1,6 +1,6 @@
 //! LDA as a user sees it: the same model whatever happens on the way, faults, and bad input.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +10,10 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{Running, folder, free_addresses, real_data, run, sawmill, skipped, start, wait_until, write};
+use crate::support::{
+    Running, SECRET, folder, free_addresses, real_data, run, sawmill, skipped, start, start_with_secret, wait_until,
+    write,
+};
 
 /// Documents about four things, each with its own words and some common ones.
 pub fn corpus(documents: u64, words: u64) -> String {
@@ -36,7 +39,7 @@ pub fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "job.toml", text)
 }
 
-const SHORT: &str =
+pub const SHORT: &str =
     "[model]\ntopics = 8\n[sampler]\nsweeps = 30\nsync_every = 2\n[evaluation]\nevery = 10\n[checkpoint]\nevery = 4\n";
 
 pub fn model(out: &Path) -> Vec<u8> {
@@ -70,9 +73,8 @@ fn threads_and_processes_give_the_same_model() {
     for workers in ["1", "2", "3"] {
         let hosts = write(folder.path(), "hosts", free_addresses(2).join("\n"));
         let out = folder.path().join(format!("processes-{workers}"));
-        let flags = |process: &'static str| {
-            ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers, "--secret", "s"]
-        };
+        let flags =
+            |process: &'static str| ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", workers];
         for (code, stderr) in [start(&job, &out, &flags("0")), start(&job, &out, &flags("1"))].map(Running::end) {
             assert_eq!(code, 0, "{stderr}");
         }
@@ -118,7 +120,7 @@ fn start_several(job: &Path, out: &Path, processes: usize, more: &[&str]) -> Vec
     let number = |process: usize| process.to_string();
     (0..processes)
         .map(|process| {
-            let flags = ["--hosts", hosts.to_str().unwrap(), "--process", &number(process), "--secret", "s"];
+            let flags = ["--hosts", hosts.to_str().unwrap(), "--process", &number(process)];
             start(job, out, &[&flags, more].concat())
         })
         .collect()
@@ -346,7 +348,7 @@ fn two_hosts_give_the_same_model() {
             "--workers",
             "2",
         ]);
-        command.env("SAWMILL_SECRET", "s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("SAWMILL_SECRET", SECRET).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running::spawn(&mut command)
     });
     for (code, stderr) in children.map(Running::end) {
@@ -361,14 +363,11 @@ fn a_panic_of_one_worker_ends_the_process_with_its_cause() {
     const CHILD: &str = "SAWMILL_TEST_PANICS";
     if std::env::var_os(CHILD).is_some() {
         end_process_on_panic();
-        let _ = Cluster::local(3).run(
-            || [0; 32],
-            |worker| {
-                let mut gather = sawmill::cluster::operators::all_gather::AllGather::<u8>::new(worker, "Never");
-                assert!(worker.index() != 1, "worker 1 has had enough");
-                gather.exchange(worker, vec![]);
-            },
-        );
+        let _ = Cluster::local(3).run(Vec::new, |worker| {
+            let mut gather = sawmill::cluster::operators::all_gather::AllGather::<u8>::new(worker, "Never");
+            assert!(worker.index() != 1, "worker 1 has had enough");
+            gather.exchange(worker, vec![]);
+        });
         return;
     }
     let this = "topics_job::a_panic_of_one_worker_ends_the_process_with_its_cause";
@@ -612,11 +611,11 @@ fn strangers_at_the_start_do_not_change_the_model() {
     assert_eq!(start(&job, &whole, &[]).end().0, 0);
     let addresses = free_addresses(2);
     let hosts = write(folder.path(), "hosts", addresses.join("\n"));
-    let process = |number: &'static str, more: &[&str]| {
+    let process = |number: &'static str, secret: &str, more: &[&str]| {
         let flags = ["--hosts", hosts.to_str().unwrap(), "--process", number, "--workers", "1"];
-        start(&job, &out, &[&flags, more].concat())
+        start_with_secret(&job, &out, secret, &[&flags, more].concat())
     };
-    let first = process("0", &["--secret", "s"]);
+    let first = process("0", SECRET, &[]);
     let connect = || {
         let mut socket = None;
         wait_until("it listens", || {
@@ -627,19 +626,17 @@ fn strangers_at_the_start_do_not_change_the_model() {
     };
     // One that says nothing, one that knows how a greeting begins but no secret, and one that floods.
     let silent = connect();
-    let mut greeted = [0; 80];
     let mut parrot = connect();
-    parrot.read_exact(&mut greeted).expect("a greeting");
-    parrot.write_all(&greeted).expect("it listens");
-    let _ = parrot.write_all(&[0; 32]);
+    parrot.write_all(b"sawmill\x02").expect("it listens");
+    let _ = parrot.write_all(&[7; 48]);
     let mut flood = connect();
     while flood.write_all(&[0; 1 << 16]).is_ok() {}
-    let (code, stderr) = process("1", &[]).end();
+    let (code, stderr) = process("1", "", &[]).end();
     assert_eq!(code, 2, "{stderr}");
-    let (code, stderr) = process("1", &["--secret", "t", "--start-within", "1"]).end();
+    let (code, stderr) = process("1", "another secret, as long", &["--start-within", "1"]).end();
     assert_eq!(code, 4, "{stderr}");
     assert!(stderr.contains("another secret"), "{stderr}");
-    let (code, stderr) = process("1", &["--secret", "s"]).end();
+    let (code, stderr) = process("1", SECRET, &[]).end();
     assert_eq!(code, 0, "{stderr}");
     let (code, stderr) = first.end();
     assert_eq!(code, 0, "{stderr}");

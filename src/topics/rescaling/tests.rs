@@ -80,7 +80,7 @@ fn trained<M: Model + Send + 'static>(sweeps: u64, model: impl Fn() -> M + Send 
     let program = move |worker: &mut timely::worker::Worker| {
         train(worker, model(), &schedule, &control, |_, _| ()).map_err(|e| e.to_string()).expect("it trains").0
     };
-    Cluster::local(1).run(|| [0; 32], program).map_err(|e| e.to_string()).expect("it runs").remove(0)
+    Cluster::local(1).run(Vec::new, program).map_err(|e| e.to_string()).expect("it runs").remove(0)
 }
 
 fn rescaling(seed: u64, order: Order, topics: usize, weight: f64, sweeps: u64, before_ngrams: u64) -> Rescaling {
