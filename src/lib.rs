@@ -44,7 +44,7 @@
 //! # Crashes
 //!
 //! A process that dies takes the dataflow with it: that is timely's contract. The answer is the checkpoint
-//! ([`cluster::checkpoint`]): `run --resume` goes on from the last one with any number of workers, and `launch` does so
+//! ([`cluster::checkpoint`]): `run` goes on from the last one with any number of workers, and `launch` does so
 //! by itself. A peer that is alive but stuck is found by its missing signs of life ([`cluster::heartbeat`]).
 //!
 //! # Other processes

@@ -7,7 +7,7 @@
 //!
 //! A study knows nothing of the kinds of jobs that it runs: a variant is a set of changes to a job file, its result is
 //! what its `report/summary.json` and `metrics.jsonl` say. Every process of a job goes through the same list in the same
-//! order, and the processes connect anew for each variant. What is finished stays finished: `--resume` passes over it and
+//! order, and the processes connect anew for each variant. What is finished stays finished: a study that is run again passes over it and
 //! goes on in the variant that was interrupted, from its own checkpoint.
 //!
 //! - `variants`: from the base, the variants and the grid to a list of jobs
