@@ -66,3 +66,8 @@ impl Error {
         Error::Input(format!("{}: {error}", path.display()))
     }
 }
+
+/// Fails with `message` unless `holds`: one check of a validation.
+pub fn ensure(holds: bool, message: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message.to_string()) }
+}

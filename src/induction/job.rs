@@ -252,6 +252,9 @@ pub struct Plan {
 const LONGEST: usize = 200;
 
 /// The largest weight of a sentence: far beyond sense, far from where sums of expectations lose what small ones add.
+/// The largest bound on depth: trees of the longest sentences that are parsed are no deeper.
+pub const MOST_DEPTH: u32 = 500;
+
 const MOST_WEIGHT: f64 = 1e6;
 
 impl InductionJob {
