@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::ensure;
+use crate::error::{ensure, is_positive};
 
 /// No rule has a larger weight, so that their sums stay numbers.
 pub const MOST_WEIGHT: f64 = 1e100;
@@ -33,11 +33,6 @@ pub struct Rule {
 pub struct Adaptor {
     pub a: f64,
     pub b: f64,
-}
-
-/// Whether this can be the strength of an adaptor.
-pub fn is_strength(b: f64) -> bool {
-    b > 0.0 && b.is_finite()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -113,11 +108,11 @@ impl Grammar {
             rule.parent < self.nonterminals
                 && !rule.children.is_empty()
                 && rule.children.iter().all(|&child| (child as usize) < symbols)
-                && (0.0..=MOST_WEIGHT).contains(&rule.weight)
-                && rule.weight > 0.0
+                && is_positive(rule.weight)
+                && rule.weight <= MOST_WEIGHT
         };
         ensure(self.rules.iter().all(is_rule), "a rule of the grammar")?;
-        let is_adaptor = |adaptor: &Adaptor| (0.0..1.0).contains(&adaptor.a) && is_strength(adaptor.b);
+        let is_adaptor = |adaptor: &Adaptor| (0.0..1.0).contains(&adaptor.a) && is_positive(adaptor.b);
         let has_adaptors = self.adaptors.len() == self.nonterminals as usize;
         ensure(has_adaptors && self.adaptors.iter().flatten().all(is_adaptor), "an adaptor")?;
         let rules = self.rules.iter().map(|rule| (rule.parent, rule.children.clone(), rule.weight)).collect();

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::derivation::{MOST_TABLES, Node, Packed, Step, read};
-use super::grammar::{Adaptor, Grammar, NONE, Symbol, is_strength};
-use crate::error::ensure;
+use super::grammar::{Adaptor, Grammar, NONE, Symbol};
+use crate::error::{ensure, is_positive};
 
 /// A table that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Ledger {
     pub fn validate(&self, grammar: &Grammar) -> Result<(), String> {
         let adaptors = self.adaptors.iter();
         let has_adaptors = self.adaptors.len() == grammar.nonterminals as usize
-            && adaptors.clone().all(|adaptor| (0.0..1.0).contains(&adaptor.a) && is_strength(adaptor.b));
+            && adaptors.clone().all(|adaptor| (0.0..1.0).contains(&adaptor.a) && is_positive(adaptor.b));
         ensure(has_adaptors, "the adaptors of a sample")?;
         ensure(self.rules.len() == grammar.rules.len(), "the number of rules of a sample")?;
         let mut uses: Vec<u64> = self.rules.iter().map(|&uses| u64::from(uses)).collect();

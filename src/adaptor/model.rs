@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::chart::{Chart, Current, Mode, Weights, has_room};
+use super::chart::{Chart, Current, Mode, Weights, has_room, has_time};
 use super::derivation::Derivation;
 use super::grammar::{Grammar, MOST_WEIGHT, Symbol};
 use super::ledger::Ledger;
@@ -109,7 +109,8 @@ impl AdaptorModel {
             .collect();
         let words = words?;
         let view = self.views.of_string(&self.kept.grammar, &words).ok_or("the grammar does not derive it")?;
-        if !has_room(&self.views.all[view as usize], words.len()) {
+        let local = &self.views.all[view as usize];
+        if !has_room(local, words.len()) || !has_time(local, words.len()) {
             return Err(format!("a string of {} symbols is too long for this grammar", words.len()));
         }
         match style {

@@ -51,6 +51,9 @@ impl Default for Defaults<'_> {
     }
 }
 
+/// No grammar file, and no list of words to cut at, is larger in bytes.
+pub const LONGEST_FILE: u64 = 64 << 20;
+
 /// No grammar has more rules, once its schemata are written out.
 const MOST_RULES: usize = 20_000_000;
 

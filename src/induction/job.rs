@@ -277,7 +277,6 @@ impl InductionJob {
             false => Err(Error::Usage(format!("{}: {message}", document.name()))),
         };
         let (model, estimation) = (&self.model, self.estimation);
-        require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
         require(
             (2..=LONGEST).contains(&self.corpus.max_length),
@@ -300,6 +299,10 @@ impl InductionJob {
         require(
             estimation.tolerance > 0.0 && estimation.tolerance.is_finite(),
             "estimation.tolerance has to be positive",
+        )?;
+        require(
+            self.model.max_depth <= MOST_DEPTH,
+            &format!("model.max_depth is at most {MOST_DEPTH}; 0 is for any depth"),
         )?;
         require(
             estimation.weight > 0.0 && estimation.weight <= MOST_WEIGHT,

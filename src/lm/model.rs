@@ -16,7 +16,7 @@ use super::job::{Order, Plan};
 use super::text::{BEGIN, END, Symbols};
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, is_positive};
 use crate::job::model_file::{self, Stored};
 use crate::restaurant::kept::KeptTree;
 use crate::restaurant::order::StopPrior;
@@ -90,7 +90,7 @@ impl Stored for Kept {
         self.parameters.validate(depths)?;
         self.tree.validate(depths, symbols.outcomes(), symbols.all())?;
         self.tree.validate_counts(&self.customers, &self.tables)?;
-        ensure(self.stop.iter().flatten().all(|value| (1e-9..=1e12).contains(value)), "the prior of stopping")?;
+        ensure(self.stop.iter().flatten().all(|&value| is_positive(value)), "the prior of stopping")?;
         let has_visits = self.visits.len() == self.tree.restaurants();
         ensure(has_visits || (self.stop.is_none() && self.visits.is_empty()), "the number of visits")
     }

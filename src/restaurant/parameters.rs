@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::stirling::{Alone, EXACT};
 use super::tree::{Dish, Restaurant};
 use crate::cluster::rng::Generator;
-use crate::error::ensure;
+use crate::error::{ensure, is_positive};
 use crate::math::draws::{beta, beta_ln, binomial, gamma, geometric, unit};
 use crate::math::{gamma_ln, ln};
 
@@ -61,7 +61,7 @@ impl Parameters {
         let Parameters { discounts, strengths } = self;
         ensure([discounts.len(), strengths.len()] == [depths; 2], "the number of discounts and strengths")?;
         ensure(discounts.iter().all(|a| (0.0..1.0).contains(a)), "a discount that is not in [0, 1)")?;
-        ensure(strengths.iter().all(|b| (1e-9..=1e12).contains(b)), "a strength that is out of range")
+        ensure(strengths.iter().all(|&b| is_positive(b)), "a strength that is not positive")
     }
 
     /// New ones, from the sums of auxiliary variables by depth, as figures.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::{MAX_TOPICS, TopicCounts};
 use super::delta::Change;
 use super::lda::Lda;
-use super::prior::Prior;
+use super::prior::{PRIOR_RANGE, Prior};
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::{UNKNOWN, Vocabulary};
 use crate::error::{Result, ensure};
@@ -128,9 +128,9 @@ impl Stored for TopicModel {
 
     fn validate(&self) -> Result<(), String> {
         let topics = self.topics();
-        let is_strength = |value: &f64| (1e-100..=1e100).contains(value);
         ensure((1..=MAX_TOPICS).contains(&topics), "the number of topics")?;
-        ensure(self.alpha.iter().chain([&self.beta]).all(is_strength), "alpha or beta is out of range")?;
+        let is_prior = self.alpha.iter().chain([&self.beta]).all(|value| PRIOR_RANGE.contains(value));
+        ensure(is_prior, "alpha or beta is out of range")?;
         ensure(self.words.len() == self.vocabulary.len(), "the number of words")?;
         ensure(self.words.len() as u64 * topics as u64 <= MOST_CELLS, "the number of words and topics")?;
         let mut sums = vec![0u64; topics];

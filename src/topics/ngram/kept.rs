@@ -12,7 +12,7 @@ use super::counts::Form;
 use super::model::NgramModel;
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, is_positive};
 use crate::job::model_file::{self, Stored};
 use crate::lm::job::Order;
 use crate::lm::text::Symbols;
@@ -20,6 +20,7 @@ use crate::restaurant::kept::{KeptTree, rises};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
 use crate::topics::counts::MAX_TOPICS;
+use crate::topics::prior::PRIOR_RANGE;
 
 /// The kind in model files.
 pub const KIND: &str = "topic-ngrams";
@@ -136,8 +137,8 @@ impl Stored for Kept {
         let (depths, topics) = (self.longest as usize, self.all_topics());
         ensure((1..=DEEPEST + 1).contains(&depths), "the length of n-grams")?;
         ensure((1..MAX_TOPICS).contains(&self.alpha.len()), "the number of topics")?;
-        ensure(self.alpha.iter().all(|alpha| (1e-100..=1e100).contains(alpha)), "alpha is out of range")?;
-        ensure(self.stop.iter().flatten().all(|value| (1e-9..=1e12).contains(value)), "the prior of stopping")?;
+        ensure(self.alpha.iter().all(|alpha| PRIOR_RANGE.contains(alpha)), "alpha is out of range")?;
+        ensure(self.stop.iter().flatten().all(|&value| is_positive(value)), "the prior of stopping")?;
         self.parameters.validate(depths)?;
         self.coins.validate(depths)?;
         self.tree.validate(depths, symbols.outcomes(), symbols.all())?;
