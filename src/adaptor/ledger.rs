@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::cache::Cache;
 use super::derivation::{MOST_TABLES, Node, Packed, Step, read};
 use super::grammar::{Adaptor, Grammar, NONE, Symbol};
+use crate::cluster::codec::mostly_taken;
 use crate::error::{ensure, is_positive};
 
 /// A table that lives.
@@ -35,7 +36,8 @@ pub struct LedgerTable {
 pub struct Ledger {
     /// By rule: uses by strings.
     pub rules: Vec<u32>,
-    /// By number; none where it is free.
+    /// By number; none where it is free. Numbers are used again, so that few are.
+    #[serde(deserialize_with = "mostly_taken")]
     pub tables: Vec<Option<LedgerTable>>,
     /// By nonterminal.
     pub adaptors: Vec<Adaptor>,

@@ -5,11 +5,13 @@
 //! is small. Writing keeps to the same bound: a value that packs better than that is followed by padding, in a frame that
 //! every zstd decoder skips.
 
+use std::fmt;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::marker::PhantomData;
 
 use bincode::Options;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Bytes that are serialised or read at once.
 const BUFFER: usize = 1 << 16;
@@ -74,6 +76,41 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
     match raw.fill_buf()?.is_empty() {
         true => Ok(value),
         false => Err(io::Error::other("there is more than was expected")),
+    }
+}
+
+/// Deserialises a list in which few entries are free, as `deserialize_with` wants it. A free entry is one byte and takes as
+/// much memory as any other, so free ones beyond all proportion are refused while the list is read.
+pub fn mostly_taken<'de, D, T>(deserializer: D) -> Result<Vec<Option<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_seq(MostlyTaken(PhantomData))
+}
+
+/// So many free entries are allowed for each other one, beyond the first [`FREE`].
+const FREE_FOR_TAKEN: u64 = 64;
+
+struct MostlyTaken<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for MostlyTaken<T> {
+    type Value = Vec<Option<T>>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Option<T>>, A::Error> {
+        let (mut all, mut taken) = (vec![], 0u64);
+        while let Some(entry) = list.next_element::<Option<T>>()? {
+            taken += u64::from(entry.is_some());
+            all.push(entry);
+            if all.len() as u64 > FREE + (FREE_FOR_TAKEN + 1) * taken {
+                return Err(A::Error::custom("a list with too many free entries"));
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -147,6 +184,16 @@ mod tests {
             assert!(decode::<Vec<Vec<String>>>(&bytes).is_err(), "{length}");
             assert!(decode::<std::collections::HashMap<u64, u64>>(&bytes).is_err(), "{length}");
         }
+    }
+
+    #[test]
+    fn lists_of_free_entries_are_refused() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Tables(#[serde(deserialize_with = "mostly_taken")] Vec<Option<[u64; 8]>>);
+        let few = Tables(vec![None, Some([1; 8]), None]);
+        assert_eq!(decode::<Tables>(&encode(&few).expect("bytes")).expect("tables"), few);
+        let bytes = encode(&Tables(vec![None; 2 << 20])).expect("bytes");
+        assert!(decode::<Tables>(&bytes).expect_err("free ones").to_string().contains("too many free entries"));
     }
 
     #[test]

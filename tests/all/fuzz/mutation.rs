@@ -14,8 +14,10 @@ const LONGEST: usize = 1 << 16;
 pub fn input(target: &str, seed: u64, number: u64, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut rng = generator(seed, Purpose::Synth, xxh3_64(target.as_bytes()), number);
     let mut bytes = pick(seeds, &mut rng).clone();
+    // Half of all inputs keep their length, and so the place of everything.
+    let kinds = if rng.random_bool(0.5) { 4 } else { 10 };
     for _ in 0..1 + rng.random_range(0..4u32) * rng.random_range(0..4u32) {
-        mutate(&mut bytes, seeds, &mut rng);
+        mutate(&mut bytes, seeds, kinds, &mut rng);
     }
     bytes.truncate(LONGEST);
     bytes
@@ -32,13 +34,13 @@ fn part(length: usize, rng: &mut Generator) -> std::ops::Range<usize> {
     start..start + rng.random_range(0..=most)
 }
 
-/// Changes the bytes in one place.
-fn mutate(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut Generator) {
+/// Changes the bytes in one place, by one of the first `kinds` kinds of change.
+fn mutate(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], kinds: u32, rng: &mut Generator) {
     if bytes.is_empty() {
         bytes.push(rng.next_u32() as u8);
     }
     let at = rng.random_range(0..bytes.len());
-    match rng.random_range(0..10u32) {
+    match rng.random_range(0..kinds) {
         0 => bytes[at] ^= 1 << rng.random_range(0..8u32),
         1 => bytes[at] = *pick(&[0, 1, 2, 9, 10, 32, 127, 128, 254, 255], rng),
         2 => bytes[at] = rng.next_u32() as u8,
