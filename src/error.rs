@@ -66,3 +66,13 @@ impl Error {
         Error::Input(format!("{}: {error}", path.display()))
     }
 }
+
+/// Whether a number is positive and finite: not NaN either.
+pub fn is_positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
+/// Fails with `message` unless `holds`: one check of a validation.
+pub fn ensure(holds: bool, message: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message.to_string()) }
+}

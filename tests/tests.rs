@@ -7,6 +7,9 @@
 //! - `law`: the cluster never shows in the result: threads, processes, a sequential twin
 //! - `oracle_job`: the command line of the oracle job, its run folder and report
 //! - `bad_input`: what goes wrong is said clearly, early, and with the right exit code
+//! - `fuzz`: every reader on mutated input
+//! - `limits`: inputs without end, and settings beyond all reason
+//! - `model_samples`: model files that older versions wrote
 //! - `watch`: treebanks that change under a running job
 //! - `induction_job`: grammar induction: the law, killed and resumed, parses, bad input
 //! - `lm_verbs`: language models put to use: perplexity, ARPA files beside KenLM, sentences drawn
@@ -33,16 +36,22 @@ mod support;
 mod adaptor_job;
 #[path = "all/bad_input.rs"]
 mod bad_input;
+#[path = "all/fuzz.rs"]
+mod fuzz;
 #[path = "all/induction_job.rs"]
 mod induction_job;
 #[path = "all/law.rs"]
 mod law;
+#[path = "all/limits.rs"]
+mod limits;
 #[path = "all/lm_job.rs"]
 mod lm_job;
 #[path = "all/lm_verbs.rs"]
 mod lm_verbs;
 #[path = "all/mesh.rs"]
 mod mesh;
+#[path = "all/model_samples.rs"]
+mod model_samples;
 #[path = "all/ngram_job.rs"]
 mod ngram_job;
 #[path = "all/ngram_verbs.rs"]

@@ -126,6 +126,15 @@ pub fn has_room(view: &View, n: usize) -> bool {
     n < 1 << 24 && view.locals.iter().map(|local| layout(local, n).2 as f64).sum::<f64>() <= MOST_CELLS
 }
 
+/// A chart whose symbols can stand anywhere takes cubic time: strings for it have at most so many symbols.
+const LONGEST_CUBIC: usize = 1000;
+
+/// Whether a string of so many symbols can be parsed in minutes. Where symbols that can stand anywhere are short, time is
+/// nearly linear.
+pub fn has_time(view: &View, n: usize) -> bool {
+    n <= LONGEST_CUBIC || (view.inner_most as usize).min(n).saturating_mul(n) <= LONGEST_CUBIC * LONGEST_CUBIC
+}
+
 /// Rows and columns of a symbol's cells, and how many there are.
 fn layout(local: &Local, n: usize) -> (usize, usize, usize) {
     let most = (local.most as usize).min(n);

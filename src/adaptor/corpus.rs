@@ -7,10 +7,11 @@ use super::chart::{Chart, Current, Mode, has_room};
 use super::grammar::{Grammar, NONE, Symbol};
 use super::job::Plan;
 use super::ledger::Ledger;
-use super::reader::{Defaults, read};
+use super::reader::{Defaults, LONGEST_FILE, read};
 use super::strings::{Strings, Symbols, Text, each_line};
 use super::view::Views;
 use crate::corpus::diagnostic::{Diagnostic, Problem, Rule};
+use crate::corpus::open::read_text;
 use crate::error::{Error, Result};
 
 pub struct Corpus {
@@ -41,7 +42,7 @@ impl Corpus {
             return Err(Error::Input(format!("there is no string in {}{reason}", files.join(", "))));
         }
         let file = plan.grammar_file.display().to_string();
-        let text = std::fs::read_to_string(&plan.grammar_file).map_err(|e| Error::input(&plan.grammar_file, e))?;
+        let text = read_text(&plan.grammar_file, LONGEST_FILE).map_err(|e| Error::input(&plan.grammar_file, e))?;
         let settings = &plan.grammar;
         let defaults = Defaults { start: &settings.start, weight: settings.weight, b: settings.b };
         let grammar = read(&file, &text, &strings.alphabet(), &defaults).map_err(Error::Input)?;

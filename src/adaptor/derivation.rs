@@ -19,6 +19,9 @@ pub enum Node {
 const KIND: u32 = 30;
 const NUMBER: u32 = (1 << KIND) - 1;
 
+/// Numbers of tables are below this.
+pub const MOST_TABLES: usize = NUMBER as usize;
+
 /// A node in 32 bits.
 pub type Packed = u32;
 

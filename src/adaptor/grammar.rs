@@ -7,6 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{ensure, is_positive};
+
+/// No rule has a larger weight, so that their sums stay numbers.
+pub const MOST_WEIGHT: f64 = 1e100;
+
 /// A nonterminal or terminal.
 pub type Symbol = u32;
 
@@ -92,6 +97,52 @@ impl Grammar {
         grammar.is_inner = uses[nonterminals as usize..].iter().map(|&uses| uses > 0).collect();
         grammar.names = names;
         grammar
+    }
+
+    /// Checks that the parts belong together and that no nonterminal can be rewritten as itself: files may be damaged.
+    pub fn validate(&self) -> Result<(), String> {
+        let symbols = self.names.len();
+        ensure(self.nonterminals > 0 && self.nonterminals as usize <= symbols, "the number of symbols")?;
+        ensure(self.start < self.nonterminals, "the start symbol")?;
+        let is_rule = |rule: &Rule| {
+            rule.parent < self.nonterminals
+                && !rule.children.is_empty()
+                && rule.children.iter().all(|&child| (child as usize) < symbols)
+                && is_positive(rule.weight)
+                && rule.weight <= MOST_WEIGHT
+        };
+        ensure(self.rules.iter().all(is_rule), "a rule of the grammar")?;
+        let is_adaptor = |adaptor: &Adaptor| (0.0..1.0).contains(&adaptor.a) && is_positive(adaptor.b);
+        let has_adaptors = self.adaptors.len() == self.nonterminals as usize;
+        ensure(has_adaptors && self.adaptors.iter().flatten().all(is_adaptor), "an adaptor")?;
+        let rules = self.rules.iter().map(|rule| (rule.parent, rule.children.clone(), rule.weight)).collect();
+        let again = Grammar::new(self.names.clone(), self.nonterminals, self.start, rules, self.adaptors.clone());
+        ensure(*self == again, "the indices of the grammar")?;
+        ensure(!self.has_unary_cycle(), "the grammar has a unary cycle")
+    }
+
+    /// Whether a nonterminal can become itself by unary rules. Takes linear time: what leads to nothing is taken away, again
+    /// and again, and cycles are left.
+    fn has_unary_cycle(&self) -> bool {
+        let unary = |rule: &&Rule| rule.children.len() == 1 && !self.is_terminal(rule.children[0]);
+        let mut parents: Vec<Vec<Symbol>> = vec![vec![]; self.nonterminals as usize];
+        let mut open = vec![0u32; self.nonterminals as usize];
+        for rule in self.rules.iter().filter(unary) {
+            parents[rule.children[0] as usize].push(rule.parent);
+            open[rule.parent as usize] += 1;
+        }
+        let mut done: Vec<Symbol> = (0..self.nonterminals).filter(|&symbol| open[symbol as usize] == 0).collect();
+        let mut count = 0;
+        while let Some(symbol) = done.pop() {
+            count += 1;
+            for &parent in &parents[symbol as usize] {
+                open[parent as usize] -= 1;
+                if open[parent as usize] == 0 {
+                    done.push(parent);
+                }
+            }
+        }
+        count < self.nonterminals
     }
 
     pub fn is_terminal(&self, symbol: Symbol) -> bool {

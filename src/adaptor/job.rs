@@ -1,12 +1,15 @@
 //! The job file of an adaptor job.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::grammar::MOST_WEIGHT;
+use super::reader::LONGEST_FILE;
 use super::strings::{Format, Reading, Symbols};
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
+use crate::corpus::open::read_text;
 use crate::corpus::text::Encoding;
 use crate::error::{Error, Result};
 use crate::job::corpus::expand_all;
@@ -194,10 +197,12 @@ impl AdaptorJob {
             false => Err(Error::Usage(format!("{}: {message}", document.name()))),
         };
         let (corpus, sampler, evaluation) = (&self.corpus, &self.sampler, &self.evaluation);
-        require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(!corpus.train.is_empty(), "corpus.train names no file")?;
         require(!self.grammar.file.is_empty(), "grammar.file names no grammar")?;
-        require(self.grammar.weight > 0.0 && self.grammar.weight.is_finite(), "grammar.weight has to be positive")?;
+        require(
+            self.grammar.weight > 0.0 && self.grammar.weight <= MOST_WEIGHT,
+            "grammar.weight has to be positive, and at most 1e100",
+        )?;
         require(self.grammar.b > 0.0 && self.grammar.b.is_finite(), "grammar.b has to be positive")?;
         require(sampler.sweeps > 0, "sampler.sweeps is 0; it has to be at least 1")?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
@@ -221,7 +226,7 @@ impl AdaptorJob {
         )?;
         let cut_at = match corpus.cut_at.as_str() {
             "" => String::new(),
-            path => std::fs::read_to_string(path).map_err(|e| Error::Input(format!("{path}: {e}")))?,
+            path => read_text(Path::new(path), LONGEST_FILE).map_err(|e| Error::input(Path::new(path), e))?,
         };
         let grammar_file = PathBuf::from(&self.grammar.file);
         std::fs::metadata(&grammar_file).map_err(|e| Error::input(&grammar_file, e))?;

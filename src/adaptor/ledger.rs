@@ -17,8 +17,10 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::derivation::{Node, Packed, Step, read};
+use super::derivation::{MOST_TABLES, Node, Packed, Step, read};
 use super::grammar::{Adaptor, Grammar, NONE, Symbol};
+use crate::cluster::codec::mostly_taken;
+use crate::error::{ensure, is_positive};
 
 /// A table that lives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +36,8 @@ pub struct LedgerTable {
 pub struct Ledger {
     /// By rule: uses by strings.
     pub rules: Vec<u32>,
-    /// By number; none where it is free.
+    /// By number; none where it is free. Numbers are used again, so that few are.
+    #[serde(deserialize_with = "mostly_taken")]
     pub tables: Vec<Option<LedgerTable>>,
     /// By nonterminal.
     pub adaptors: Vec<Adaptor>,
@@ -59,6 +62,60 @@ impl Ledger {
     pub fn new(grammar: &Grammar) -> Ledger {
         let adaptors = grammar.adaptors.iter().map(|adaptor| adaptor.unwrap_or(Adaptor { a: 0.0, b: 1.0 }));
         Ledger { rules: vec![0; grammar.rules.len()], tables: vec![], adaptors: adaptors.collect() }
+    }
+
+    /// Checks that these can be adaptors of the grammar, so that their trees can be read: files may be damaged.
+    ///
+    /// The words of a table are those of its tree, whose tables have fewer words, or as many and a symbol that unary rules
+    /// lead to. As the grammar has no unary cycle, no tree contains itself.
+    pub fn validate(&self, grammar: &Grammar) -> Result<(), String> {
+        let adaptors = self.adaptors.iter();
+        let has_adaptors = self.adaptors.len() == grammar.nonterminals as usize
+            && adaptors.clone().all(|adaptor| (0.0..1.0).contains(&adaptor.a) && is_positive(adaptor.b));
+        ensure(has_adaptors, "the adaptors of a sample")?;
+        ensure(self.rules.len() == grammar.rules.len(), "the number of rules of a sample")?;
+        let mut uses: Vec<u64> = self.rules.iter().map(|&uses| u64::from(uses)).collect();
+        let mut customers: Vec<u64> =
+            self.tables.iter().map(|t| t.as_ref().map_or(1, |t| u64::from(t.strings))).collect();
+        for table in self.tables.iter().flatten() {
+            self.validate_tree(grammar, table).ok_or("the tree of a table")?;
+            for &node in &table.label {
+                match Node::unpack(node) {
+                    Node::Table(inner) => customers[inner as usize] += 1,
+                    Node::Rule(rule) | Node::Fresh(rule) => uses[rule as usize] += 1,
+                }
+            }
+        }
+        ensure(customers.iter().all(|&customers| customers > 0), "a table without customers")?;
+        let fits = |counts: &[u64]| counts.iter().sum::<u64>() <= u64::from(u32::MAX);
+        ensure(self.tables.len() < MOST_TABLES && fits(&customers) && fits(&uses), "the counts of a sample")
+    }
+
+    /// None where the tree of a table cannot be read, or is not that of its words.
+    fn validate_tree(&self, grammar: &Grammar, table: &LedgerTable) -> Option<()> {
+        let is_adapted = table.symbol < grammar.nonterminals && grammar.is_adapted(table.symbol);
+        let (mut nodes, mut words) = (table.label.iter(), table.words.iter());
+        // The root is expanded by a rule; all other adapted nonterminals are at tables.
+        let mut due = vec![(table.symbol, true)];
+        while let Some((symbol, is_root)) = due.pop() {
+            if grammar.is_terminal(symbol) {
+                (words.next()? == &symbol).then_some(())?;
+                continue;
+            }
+            match Node::unpack(*nodes.next()?) {
+                Node::Rule(rule) if is_root || !grammar.is_adapted(symbol) => {
+                    let rule = grammar.rules.get(rule as usize).filter(|rule| rule.parent == symbol)?;
+                    due.extend(rule.children.iter().rev().map(|&child| (child, false)));
+                }
+                Node::Table(inner) if !is_root => {
+                    let inner = self.tables.get(inner as usize)?.as_ref().filter(|inner| inner.symbol == symbol)?;
+                    (!inner.words.is_empty() && words.as_slice().starts_with(&inner.words)).then_some(())?;
+                    words = words.as_slice()[inner.words.len()..].iter();
+                }
+                _ => return None,
+            }
+        }
+        (is_adapted && nodes.next().is_none() && words.next().is_none()).then_some(())
     }
 
     /// The adaptors as they stand.

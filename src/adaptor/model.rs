@@ -5,20 +5,23 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
-use super::chart::{Chart, Current, Mode, Weights, has_room};
+use super::chart::{Chart, Current, Mode, Weights, has_room, has_time};
 use super::derivation::Derivation;
-use super::grammar::{Grammar, Symbol};
+use super::grammar::{Grammar, MOST_WEIGHT, Symbol};
 use super::ledger::Ledger;
 use super::strings::Reading;
 use super::trainer::{ends_of, see, seen_most};
 use super::tree::{Style, bracketed};
 use super::view::Views;
 use crate::cluster::rng::{Purpose, generator};
-use crate::error::{Error, Result};
-use crate::job::model_file;
+use crate::error::{Result, ensure};
+use crate::job::model_file::{self, Stored};
 
 /// The kind of these models.
 pub const KIND: &str = "adaptor";
+
+/// The format of model files of this kind; raise it with every change to what is written.
+pub const FORMAT: u32 = 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept {
@@ -30,6 +33,21 @@ pub struct Kept {
     pub samples: Vec<Ledger>,
     /// Expected uses of rules, of variational Bayes; empty otherwise.
     pub expected: Vec<f64>,
+}
+
+impl Stored for Kept {
+    const KIND: &'static str = KIND;
+    const FORMAT: u32 = FORMAT;
+
+    fn validate(&self) -> Result<(), String> {
+        self.grammar.validate()?;
+        ensure(self.word.is_none_or(|word| word < self.grammar.nonterminals), "the nonterminal of words")?;
+        ensure(!self.samples.is_empty(), "there is no sample")?;
+        self.samples.iter().try_for_each(|ledger| ledger.validate(&self.grammar))?;
+        let has_uses = self.expected.is_empty() || self.expected.len() == self.grammar.rules.len();
+        ensure(has_uses, "the number of rules")?;
+        ensure(self.expected.iter().all(|uses| (0.0..=MOST_WEIGHT).contains(uses)), "the uses of a rule")
+    }
 }
 
 pub struct AdaptorModel {
@@ -65,11 +83,7 @@ impl AdaptorModel {
     }
 
     pub fn load(path: &Path) -> Result<AdaptorModel> {
-        let kept: Kept = model_file::load(path, KIND)?;
-        match kept.samples.is_empty() {
-            true => Err(Error::input(path, "the model has no sample in it")),
-            false => Ok(AdaptorModel::new(kept)),
-        }
+        Ok(AdaptorModel::new(model_file::load(path)?))
     }
 
     pub fn last(&self) -> &Cache {
@@ -95,7 +109,8 @@ impl AdaptorModel {
             .collect();
         let words = words?;
         let view = self.views.of_string(&self.kept.grammar, &words).ok_or("the grammar does not derive it")?;
-        if !has_room(&self.views.all[view as usize], words.len()) {
+        let local = &self.views.all[view as usize];
+        if !has_room(local, words.len()) || !has_time(local, words.len()) {
             return Err(format!("a string of {} symbols is too long for this grammar", words.len()));
         }
         match style {

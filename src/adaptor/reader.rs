@@ -22,7 +22,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cycles;
-use super::grammar::{Adaptor, Grammar, Symbol};
+use super::grammar::{Adaptor, Grammar, MOST_WEIGHT, Symbol};
 use super::right_side::{Name, RightSide};
 
 /// The symbols that a corpus has, which schemata can speak of.
@@ -51,11 +51,11 @@ impl Default for Defaults<'_> {
     }
 }
 
+/// No grammar file, and no list of words to cut at, is larger in bytes.
+pub const LONGEST_FILE: u64 = 64 << 20;
+
 /// No grammar has more rules, once its schemata are written out.
 const MOST_RULES: usize = 20_000_000;
-
-/// No rule has a larger weight, so that their sums stay numbers.
-const MOST_WEIGHT: f64 = 1e100;
 
 /// A rule with names.
 struct Named {

@@ -5,7 +5,7 @@ use timely::worker::Worker;
 use super::corpus::Corpus;
 use super::job::{Method, Plan};
 use super::ledger::Ledger;
-use super::model::{AdaptorModel, KIND, Kept};
+use super::model::{AdaptorModel, Kept};
 use super::report::{self, Figures};
 use super::trainer::Trainer;
 use super::tree::bracketed;
@@ -43,7 +43,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
-    record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
+    record.folder.write("model", &model_file::to_bytes(&trained.kept)?)?;
     let model = AdaptorModel::new(trained.kept);
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;

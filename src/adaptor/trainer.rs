@@ -19,7 +19,7 @@ use super::job::{Plan, Start};
 use super::ledger::{Delta, Ledger, renumber, words_of};
 use super::sampler::{Outcome, Sampler, Target, Task};
 use super::score::{Counts, Segmented, common};
-use crate::cluster::checkpoint::{decode, encode};
+use crate::cluster::codec::{decode, encode};
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::corpus::shard::shards;

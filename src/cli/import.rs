@@ -10,7 +10,6 @@ use crate::error::{Error, Result, exit};
 use crate::job::folder::write_whole;
 use crate::job::model_file;
 use crate::topics::import::read_state;
-use crate::topics::model::KIND;
 
 #[derive(Args)]
 pub struct Import {
@@ -35,7 +34,7 @@ impl Import {
             return Err(Error::output(&self.out, "it is a folder; name a file"));
         }
         let model = read_state(&self.state, tokenisation)?;
-        write_whole(&self.out, &model_file::to_bytes(KIND, &model)?)?;
+        write_whole(&self.out, &model_file::to_bytes(&model)?)?;
         say!(
             "sawmill: {} topics, {} words in the vocabulary, {} tokens",
             model.topics(),

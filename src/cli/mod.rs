@@ -1,7 +1,7 @@
 //! The command line: one file per verb. Flags are resolved here, the work is done elsewhere.
 
 mod check;
-mod cluster;
+pub mod cluster;
 mod export;
 mod generate;
 mod import;

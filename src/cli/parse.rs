@@ -53,7 +53,7 @@ pub struct Parse {
     #[arg(long, value_enum, default_value = "skeletal", conflicts_with_all = ["tags", "particles", "search", "best"])]
     tree: Style,
     /// Threads [default: one per core]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     workers: Option<u64>,
 }
 

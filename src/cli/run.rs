@@ -14,6 +14,9 @@ use crate::job::file::Document;
 use crate::job::session::{Session, report_page};
 use crate::progress::Style;
 
+/// Workers of a process: each is a thread, with buffers for every other worker.
+const MOST_THREADS: usize = 1024;
+
 #[derive(Args)]
 pub struct Run {
     /// The job file
@@ -56,6 +59,10 @@ pub struct Run {
 impl Run {
     pub fn run(&self) -> Result<u8> {
         let cluster = self.cluster.resolve()?;
+        if cluster.threads > MOST_THREADS {
+            let message = format!("--workers {}: at most {MOST_THREADS} for each process", cluster.threads);
+            return Err(Error::Usage(message));
+        }
         let document = Document::load(&self.job, &self.set)?;
         let job = Job::read(&document)?;
         let out = self.out(&job, &document)?;

@@ -9,13 +9,15 @@
 //! checkpoint depends on the number of workers.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
+
+use super::codec::{decode, encode_behind};
 
 const MAGIC: &[u8; 8] = b"SAWMILLC";
 const FORMAT: u32 = 2;
@@ -294,33 +296,6 @@ impl Checkpoints {
         Ok(body)
     }
 }
-
-/// Serialised and packed: the one place that knows bincode.
-pub fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
-    encode_behind(vec![], value)
-}
-
-/// The same behind what is in `bytes` already. What is serialised is packed as it comes: a large value does not stand there
-/// a second time.
-pub fn encode_behind<T: Serialize>(bytes: Vec<u8>, value: &T) -> io::Result<Vec<u8>> {
-    let packer = zstd::stream::write::Encoder::new(bytes, 1)?;
-    let mut packer = BufWriter::with_capacity(BUFFER, packer);
-    bincode::serialize_into(&mut packer, value).map_err(io::Error::other)?;
-    packer.into_inner().map_err(|e| e.into_error())?.finish()
-}
-
-/// The reverse of [`encode`], for bytes whose checksum was right.
-pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
-    let mut raw = BufReader::with_capacity(BUFFER, zstd::stream::read::Decoder::with_buffer(body)?);
-    let value = bincode::deserialize_from(&mut raw).map_err(io::Error::other)?;
-    match raw.fill_buf()?.is_empty() {
-        true => Ok(value),
-        false => Err(io::Error::other("there is more than was expected")),
-    }
-}
-
-/// Bytes that are serialised or read at once.
-const BUFFER: usize = 1 << 16;
 
 fn bad(path: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{}: {reason}", path.display()))

@@ -38,6 +38,23 @@ pub fn first_bytes(path: &Path, count: usize) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// The text of a file of at most `most` bytes. A device or a file in the wrong place does not fill the memory.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let file = File::open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder, not a file"));
+    }
+    let mut bytes = vec![];
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let what = if kind.is_file() { "is the file the right one?" } else { "this is not a regular file" };
+        let message = format!("there is more than {} MiB of text: {what}", most >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is not UTF-8 text"))
+}
+
 /// The unpacked bytes of the file at `path`; `-` is standard input.
 pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") {

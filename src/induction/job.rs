@@ -251,6 +251,9 @@ pub struct Plan {
 const LONGEST: usize = 200;
 
 /// The largest weight of a sentence: far beyond sense, far from where sums of expectations lose what small ones add.
+/// The largest bound on depth: trees of the longest sentences that are parsed are no deeper.
+pub const MOST_DEPTH: u32 = 500;
+
 const MOST_WEIGHT: f64 = 1e6;
 
 impl InductionJob {
@@ -273,7 +276,6 @@ impl InductionJob {
             false => Err(Error::Usage(format!("{}: {message}", document.name()))),
         };
         let (model, estimation) = (&self.model, self.estimation);
-        require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
         require(
             (2..=LONGEST).contains(&self.corpus.max_length),
@@ -296,6 +298,10 @@ impl InductionJob {
         require(
             estimation.tolerance > 0.0 && estimation.tolerance.is_finite(),
             "estimation.tolerance has to be positive",
+        )?;
+        require(
+            self.model.max_depth <= MOST_DEPTH,
+            &format!("model.max_depth is at most {MOST_DEPTH}; 0 is for any depth"),
         )?;
         require(
             estimation.weight > 0.0 && estimation.weight <= MOST_WEIGHT,

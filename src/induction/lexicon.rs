@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::corpus::{AllNames, Corpus, Word};
+use crate::error::ensure;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lexicon {
@@ -37,6 +38,15 @@ impl Lexicon {
             lexicon.words = pairs.into_iter().collect();
         }
         lexicon
+    }
+
+    /// Checks that the parts belong together: files may be damaged. Words are there where the model is lexicalised.
+    pub fn validate(&self, is_lexicalised: bool) -> Result<(), String> {
+        ensure(!self.tags.is_empty() && self.tags.is_sorted_by(|a, b| a < b), "the tags")?;
+        ensure(is_lexicalised || self.words.is_empty(), "words where there are tags only")?;
+        let tags = self.tags.len();
+        ensure(self.words.iter().all(|(tag, _)| (*tag as usize) < tags), "the tag of a word")?;
+        ensure(self.words.is_sorted_by(|a, b| a < b), "the order of words")
     }
 
     /// The number of a tag.

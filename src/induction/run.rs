@@ -9,7 +9,7 @@ use super::board::Board;
 use super::evaluate::Judge;
 use super::grammar::Buffers;
 use super::job::{Plan, Spread};
-use super::model::{KIND, Kept};
+use super::model::Kept;
 use super::report::{self, Outcome};
 use super::setup::Setup;
 use super::trainer::{BySentences, Common, Restarts, read_outcome};
@@ -45,7 +45,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     };
-    record.folder.write("model", &model_file::to_bytes(KIND, &kept)?)?;
+    record.folder.write("model", &model_file::to_bytes(&kept)?)?;
     for (name, content) in report::files(&session.title, plan, &kept, &trained.outcome, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }

@@ -9,7 +9,11 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::settings::{Reader, Trail, UnknownKey};
+use crate::corpus::open::read_text;
 use crate::error::{Error, Result};
+
+/// Job files are at most so large, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// A job file, read and resolved, but not yet understood.
 #[derive(Clone, Debug)]
@@ -24,7 +28,7 @@ pub struct Document {
 impl Document {
     /// Reads the file at `path` and applies `--set` settings, each `key.path=value`.
     pub fn load(path: &Path, set: &[String]) -> Result<Document> {
-        let text = std::fs::read_to_string(path)
+        let text = read_text(path, LONGEST)
             .map_err(|e| Error::Usage(format!("cannot read the job file {}: {e}", path.display())))?;
         Document::parse(path, text, set)
     }

@@ -48,6 +48,9 @@ pub enum Job {
     Study(Box<StudyJob>),
 }
 
+/// Shards of a job are numbered with 16 bits, two values of which are taken.
+const MOST_SHARDS: u32 = 65_534;
+
 /// The kinds that a job file can name.
 const KINDS: &[&str] = &["oracle", "topics", "lm", "parser", "semisupervised", "induction", "adaptor", "study"];
 
@@ -95,6 +98,10 @@ impl Job {
 
     /// Checks the settings and finds the inputs.
     pub fn plan(&self, document: &Document) -> Result<Plan> {
+        if self.header().shards.is_some_and(|shards| !(1..=MOST_SHARDS).contains(&shards)) {
+            let message = format!("shards has to be between 1 and {MOST_SHARDS}");
+            return Err(Error::Usage(format!("{}: {message}", document.name())));
+        }
         match self {
             Job::Oracle(job) => Ok(Plan::Oracle(job.plan(document)?)),
             Job::Topics(job) => Ok(Plan::Topics(Box::new(job.plan(document)?))),

@@ -1,34 +1,56 @@
 //! The file `model` of a run folder: what was learned, with a header that says what it is.
 //!
-//! Magic number, format version, the model's kind, length and checksum; then the packed body. The header can be read
-//! for ever; another kind, another version or a damaged file is refused with the reason.
+//! Magic number, format, the model's kind and a checksum; then the packed body. Every kind of model has formats of its own,
+//! counted from 1 ([`Stored::FORMAT`]). A file of another kind or format, and one that is damaged, is refused with the
+//! reason. A checksum does not show that the content makes sense, so every model is also validated on reading
+//! ([`Stored::validate`]): what has been loaded can be asked without a panic.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::cluster::checkpoint::{decode, encode_behind};
+use crate::cluster::codec::{decode, encode_behind};
 use crate::corpus::open::first_bytes;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"SAWMILLM";
-const FORMAT: u32 = 1;
 /// Magic, format, kind, checksum.
 const HEADER: usize = 8 + 4 + 16 + 8;
 
+/// A model as it is stored in a file.
+pub trait Stored: Serialize + DeserializeOwned {
+    /// The kind in the header: at most 16 bytes.
+    const KIND: &'static str;
+    /// The format of the files of this kind that are written and read. It is raised with every change to what is stored.
+    const FORMAT: u32;
+
+    /// Checks all that a model's methods rely on; the error names the part that is wrong.
+    fn validate(&self) -> Result<(), String>;
+}
+
 /// The bytes of a model file.
-pub fn to_bytes<T: Serialize>(kind: &str, model: &T) -> Result<Vec<u8>> {
-    let bytes = encode_behind(vec![0; HEADER], model);
-    let mut bytes = bytes.map_err(|e| Error::Usage(format!("the model cannot be serialised: {e}")))?;
+pub fn to_bytes<M: Stored>(model: &M) -> Result<Vec<u8>> {
+    pack(M::KIND, M::FORMAT, model).map_err(|e| Error::Usage(format!("the model cannot be serialised: {e}")))
+}
+
+/// A value as the body of a model file of this kind and format.
+pub fn pack<T: Serialize>(kind: &str, format: u32, value: &T) -> io::Result<Vec<u8>> {
+    let bytes = encode_behind(vec![0; HEADER], value)?;
+    Ok(with_header(kind, format, bytes))
+}
+
+/// Fills in the header of `bytes`, whose body is complete.
+pub fn with_header(kind: &str, format: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     let checksum = xxh3_64(&bytes[HEADER..]);
     bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    bytes[8..12].copy_from_slice(&format.to_le_bytes());
     bytes[12..12 + kind.len()].copy_from_slice(kind.as_bytes());
     bytes[28..HEADER].copy_from_slice(&checksum.to_le_bytes());
-    Ok(bytes)
+    bytes
 }
 
 /// The kind of the model at `path`, a model file or a run folder.
@@ -38,11 +60,24 @@ pub fn kind(path: &Path) -> Result<String> {
     kind_of(&start).map_err(|e| Error::input(&path, e))
 }
 
-/// Reads the model of kind `kind` at `path`, a model file or a run folder.
-pub fn load<T: DeserializeOwned>(path: &Path, kind: &str) -> Result<T> {
+/// Reads and validates the model at `path`, a model file or a run folder.
+pub fn load<M: Stored>(path: &Path) -> Result<M> {
     let path = file_of(path)?;
-    let bytes = std::fs::read(&path).map_err(|e| Error::input(&path, e))?;
-    parse(&bytes, kind).map_err(|e| Error::input(&path, e))
+    let bytes = read(&path).map_err(|e| Error::input(&path, e))?;
+    parse(&bytes).map_err(|e| Error::input(&path, e))
+}
+
+/// The bytes of the file at `path`, once its first ones are those of a model: a device may have no end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(bad("this is not a regular file".to_string()));
+    }
+    let mut bytes = vec![];
+    file.by_ref().take(HEADER as u64).read_to_end(&mut bytes)?;
+    kind_of(&bytes)?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The model file at `path`, which may be the run folder that it is in.
@@ -70,39 +105,70 @@ fn kind_of(bytes: &[u8]) -> io::Result<String> {
     if bytes.len() < HEADER || !bytes.starts_with(MAGIC) {
         return Err(bad("this is not a model of sawmill".to_string()));
     }
-    let format = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-    if format != FORMAT {
-        return Err(bad(format!("the model has format {format}; this sawmill reads {FORMAT}")));
-    }
     Ok(String::from_utf8_lossy(&bytes[12..28]).trim_end_matches('\0').to_string())
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], kind: &str) -> io::Result<T> {
+/// The model in the bytes of a model file.
+pub fn parse<M: Stored>(bytes: &[u8]) -> io::Result<M> {
     let found = kind_of(bytes)?;
-    if found != kind {
-        return Err(bad(format!("this is a model of kind {found}, not {kind}")));
+    if found != M::KIND {
+        return Err(bad(format!("this is a model of kind {found}, not {}", M::KIND)));
     }
-    let checksum = u64::from_le_bytes(bytes[28..36].try_into().expect("8 bytes"));
+    let format = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+    if format != M::FORMAT {
+        let message = format!("made by format {format} of {found} models; this sawmill reads {}", M::FORMAT);
+        return Err(bad(message));
+    }
+    let checksum = u64::from_le_bytes(bytes[28..HEADER].try_into().expect("8 bytes"));
     let body = &bytes[HEADER..];
     if xxh3_64(body) != checksum {
         return Err(bad("the checksum does not match: the file is damaged or cut off".to_string()));
     }
-    decode(body).map_err(|e| bad(format!("another version of sawmill has written this model: train it again ({e})")))
+    let inconsistent = |reason: String| bad(format!("the model file is inconsistent (corrupt?): {reason}"));
+    let model: M = decode(body).map_err(|e| inconsistent(e.to_string()))?;
+    model.validate().map_err(inconsistent)?;
+    Ok(model)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Numbers(Vec<u32>);
+
+    impl Stored for Numbers {
+        const KIND: &'static str = "numbers";
+        const FORMAT: u32 = 3;
+
+        fn validate(&self) -> Result<(), String> {
+            crate::error::ensure(!self.0.is_empty(), "no number")
+        }
+    }
+
+    fn refused(bytes: &[u8]) -> String {
+        parse::<Numbers>(bytes).expect_err("it is refused").to_string()
+    }
+
     #[test]
-    fn other_kinds_and_damage_are_refused() {
-        let bytes = to_bytes("lda", &vec![1u32, 2, 3]).unwrap();
-        assert_eq!(parse::<Vec<u32>>(&bytes, "lda").unwrap(), [1, 2, 3]);
-        let refused = |bytes: &[u8], kind: &str| parse::<Vec<u32>>(bytes, kind).unwrap_err().to_string();
-        assert!(refused(&bytes, "hpylm").contains("of kind lda, not hpylm"));
-        assert!(refused(&bytes[..bytes.len() - 1], "lda").contains("damaged or cut off"));
-        assert!(refused(b"hello", "lda").contains("not a model of sawmill"));
-        let other = to_bytes("lda", &7u8).unwrap();
-        assert!(refused(&other, "lda").contains("another version"));
+    fn other_kinds_formats_and_damage_are_refused() {
+        let bytes = to_bytes(&Numbers(vec![1, 2, 3])).expect("bytes");
+        assert_eq!(parse::<Numbers>(&bytes).expect("a model"), Numbers(vec![1, 2, 3]));
+        let packed = |kind: &str, format: u32| pack(kind, format, &vec![1u32]).expect("bytes");
+        assert_eq!(refused(&packed("lda", 3)), "this is a model of kind lda, not numbers");
+        assert_eq!(refused(&packed("numbers", 2)), "made by format 2 of numbers models; this sawmill reads 3");
+        assert!(refused(&bytes[..bytes.len() - 1]).contains("damaged or cut off"));
+        assert!(refused(b"hello").contains("not a model of sawmill"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let inconsistent = "the model file is inconsistent (corrupt?): ";
+        let empty = refused(&pack("numbers", 3, &Vec::<u32>::new()).expect("bytes"));
+        assert_eq!(empty, format!("{inconsistent}no number"));
+        assert!(refused(&pack("numbers", 3, &7u8).expect("bytes")).starts_with(inconsistent));
+        assert!(refused(&pack("numbers", 3, &(vec![1u32], 0u8)).expect("bytes")).starts_with(inconsistent));
     }
 }

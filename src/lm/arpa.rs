@@ -57,7 +57,9 @@ impl<'m> Ngrams<'m> {
         // A reader of the file would not find the back-off weight of a context that is no n-gram.
         let continued = continued(model, contexts).map_err(|restaurant| {
             let words = contexts.words(restaurant).join(" ");
-            io::Error::other(format!("the model does not hold together: `{words}` is a context, but no n-gram"))
+            io::Error::other(format!(
+                "the model file is inconsistent (corrupt?): `{words}` is a context, but no n-gram"
+            ))
         })?;
         Ok(Ngrams { model, contexts, probabilities, continued })
     }

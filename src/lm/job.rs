@@ -176,7 +176,6 @@ impl LmJob {
         let refuse = |message: &str| Error::Usage(format!("{}: {message}", document.name()));
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message)) };
         let (model, sampler) = (&self.model, &self.sampler);
-        require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(sampler.sample_every > 0, "sampler.sample_every is 0; it has to be at least 1")?;
         require(

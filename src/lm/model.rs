@@ -16,15 +16,19 @@ use super::job::{Order, Plan};
 use super::text::{BEGIN, END, Symbols};
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
-use crate::error::{Error, Result};
-use crate::job::model_file;
+use crate::error::{Result, ensure, is_positive};
+use crate::job::model_file::{self, Stored};
 use crate::restaurant::kept::KeptTree;
 use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::Parameters;
+use crate::restaurant::seating::DEEPEST;
 use crate::restaurant::tree::Visits;
 
 /// The kind in model files.
 pub const KIND: &str = "hpylm";
+
+/// The format of model files of this kind; raise it with every change to what is written.
+pub const FORMAT: u32 = 1;
 
 /// What is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,17 +77,22 @@ impl Kept {
             tables,
         }
     }
+}
 
-    /// Whether the numbers can be those of a model; a file may be damaged.
-    fn is_sound(&self) -> bool {
-        let (restaurants, dishes) = (self.tree.restaurants(), self.tree.all_dishes());
+impl Stored for Kept {
+    const KIND: &'static str = KIND;
+    const FORMAT: u32 = FORMAT;
+
+    fn validate(&self) -> Result<(), String> {
         let symbols = Symbols::new(&self.vocabulary);
         let depths = self.longest as usize;
-        (1..=32).contains(&self.longest)
-            && [self.parameters.discounts.len(), self.parameters.strengths.len()] == [depths, depths]
-            && self.tree.is_sound(depths, symbols.outcomes(), symbols.all())
-            && [self.customers.len(), self.tables.len()] == [dishes, dishes]
-            && (self.stop.is_none() || self.visits.len() == restaurants)
+        ensure((1..=DEEPEST + 1).contains(&depths), "the length of n-grams")?;
+        self.parameters.validate(depths)?;
+        self.tree.validate(depths, symbols.outcomes(), symbols.all())?;
+        self.tree.validate_counts(&self.customers, &self.tables)?;
+        ensure(self.stop.iter().flatten().all(|&value| is_positive(value)), "the prior of stopping")?;
+        let has_visits = self.visits.len() == self.tree.restaurants();
+        ensure(has_visits || (self.stop.is_none() && self.visits.is_empty()), "the number of visits")
     }
 }
 
@@ -103,11 +112,7 @@ pub struct LanguageModel {
 impl LanguageModel {
     /// Reads the model at `path`, a model file or a run folder.
     pub fn load(path: &Path) -> Result<LanguageModel> {
-        let kept: Kept = model_file::load(path, KIND)?;
-        match kept.is_sound() {
-            true => Ok(LanguageModel::new(kept)),
-            false => Err(Error::input(path, "the model does not hold together: the file is damaged")),
-        }
+        Ok(LanguageModel::new(model_file::load(path)?))
     }
 
     pub fn new(kept: Kept) -> LanguageModel {

@@ -4,7 +4,7 @@ use timely::worker::Worker;
 
 use super::hpylm::Hpylm;
 use super::job::Plan;
-use super::model::{KIND, Kept, LanguageModel};
+use super::model::{Kept, LanguageModel};
 use super::report::{self, Evaluated, Figures};
 use super::text::collect;
 use crate::cluster::sweep::{End, Round, train};
@@ -41,7 +41,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         return Ok(exit::RESUME);
     }
     let peak = peak_memory_mib();
-    record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
+    record.folder.write("model", &model_file::to_bytes(&trained.kept)?)?;
     let model = LanguageModel::new(trained.kept);
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;

@@ -135,9 +135,6 @@ impl OracleJob {
         if settings.systems.is_empty() {
             return refuse("oracle.systems names no transition system".to_string());
         }
-        if self.shards == 0 {
-            return refuse("shards is 0; it has to be at least 1".to_string());
-        }
         if self.treebanks.is_empty() {
             return refuse("there is no [treebanks] section: add lines such as english = \"en-*.conllu\"".to_string());
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::mixture::LONG;
+use crate::error::ensure;
 use crate::restaurant::kept::{KeptTree, Kind};
 use crate::restaurant::lone::{Tail, Tails};
 use crate::restaurant::parameters::Parameters;
@@ -81,17 +82,27 @@ impl KeptHierarchy {
         KeptHierarchy { tails, ..self }
     }
 
-    /// Whether the numbers can be those of a model with contexts of so many elements; a file may be damaged.
-    pub fn is_sound(&self, depth: usize, outcomes: u32, elements: u32) -> bool {
-        let Parameters { discounts, strengths } = &self.parameters;
-        let dishes = self.customers.len();
-        let is_empty = self.tree.restaurants() == 0 && dishes == 0;
-        depth <= DEEPEST
-            && self.outcomes == outcomes
-            && [discounts.len(), strengths.len()] == [depth + 1, depth + 1]
-            && (is_empty || self.tree.is_sound(depth + 1, outcomes, elements))
-            && [self.tree.all_dishes(), self.tables.len()] == [dishes, dishes]
-            && self.tails.is_sound(self.tree.level_starts(), depth, outcomes)
+    /// The first elements of all contexts.
+    pub fn first_elements(&self) -> impl Iterator<Item = u32> {
+        let level = if self.tree.restaurants() > 0 { self.tree.children(0) } else { 0..0 };
+        level.map(|restaurant| self.tree.element(restaurant))
+    }
+
+    /// Checks that this can be a hierarchy of contexts of so many elements: files may be damaged.
+    pub fn validate(&self, depth: usize, outcomes: u32, elements: u32) -> Result<(), String> {
+        ensure(depth <= DEEPEST && self.outcomes == outcomes && outcomes > 0, "the number of outcomes")?;
+        self.parameters.validate(depth + 1)?;
+        match self.tree.restaurants() {
+            0 => {
+                self.tree.validate_empty(depth + 1)?;
+                ensure(self.customers.is_empty() && self.tables.is_empty() && self.tails.is_empty(), "the counts")?;
+            }
+            _ => {
+                self.tree.validate(depth + 1, outcomes, elements)?;
+                self.tree.validate_counts(&self.customers, &self.tables)?;
+            }
+        }
+        ensure(self.tails.is_sound(self.tree.level_starts(), depth, outcomes), "contexts that one token alone has")
     }
 
     /// By depth: restaurants, customers and tables; those of single tokens are among them.
@@ -346,7 +357,7 @@ mod tests {
         (0..3).for_each(|_| franchise.sweep(0, &mut rng));
         let (tree, parameters) = franchise.into_tree();
         let kept = KeptHierarchy::of(&tree, &parameters, OUTCOMES).with_tails(tails);
-        assert!(kept.is_sound(DEPTH, OUTCOMES, 1000));
+        assert_eq!(kept.validate(DEPTH, OUTCOMES, 1000), Ok(()));
         Distribution::new(Arc::new(kept))
     }
 
@@ -376,7 +387,7 @@ mod tests {
         let (merged, whole) = (KeptHierarchy::merge(&parts), at_one_table(&Lists(tokens.to_vec())));
         assert_eq!(merged.tree, whole.tree);
         assert_eq!(merged.tails, whole.tails);
-        assert!(merged.is_sound(DEPTH, OUTCOMES, 1000));
+        assert_eq!(merged.validate(DEPTH, OUTCOMES, 1000), Ok(()));
         let first = whole.tree.dishes(whole.tree.level(KEY).start).start;
         assert_eq!(merged.customers[first..], whole.customers[first..]);
         assert_eq!(merged.tables, whole.tables);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use timely::worker::Worker;
 
 use super::distribution::KeptHierarchy;
-use crate::cluster::checkpoint::{decode, encode};
+use crate::cluster::codec::{decode, encode};
 use crate::cluster::operators::route::Route;
 use crate::error::{Error, Result};
 

@@ -328,7 +328,6 @@ impl ParserJob {
         let refuse = |message: &str| Error::Usage(format!("{}: {message}", document.name()));
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message)) };
         let (model, sampler) = (&self.model, &self.sampler);
-        require((1..65_535).contains(&self.shards), "shards has to be between 1 and 65534")?;
         require(!self.corpus.train.is_empty(), "corpus.train names no file")?;
         require(self.corpus.non_projective != NonProjective::Keep, "corpus.non_projective is \"skip\" or \"lift\"")?;
         require(

@@ -19,6 +19,7 @@ use super::job::Part;
 use super::surface::Surface;
 use super::treebank::{Treebank, Word};
 use crate::corpus::vocabulary::{Occurrences, UNKNOWN, Vocabulary};
+use crate::error::ensure;
 
 /// What stands in the lists of tags for the dummy root.
 pub const ROOT: &str = "<root>";
@@ -57,8 +58,7 @@ impl Lexicon {
             labels: treebank.labels.iter().map(str::to_string).collect(),
             raw: None,
         };
-        // Trees and derivations are kept as numbers of 16 bits.
-        if lexicon.root() + lexicon.outcomes(Part::Transition, System::LeftCorner) > u32::from(u16::MAX) {
+        if !lexicon.fits() {
             let (tags, labels) = (lexicon.tags.len(), lexicon.labels.len());
             return Err(format!("{tags} tags and {labels} labels are too many: are the columns right?"));
         }
@@ -90,6 +90,22 @@ impl Lexicon {
         let taken_for = vocabulary.words().map(|form| [true, false].map(|is_first| self.word(form, is_first)));
         let taken_for = taken_for.collect();
         Ok(Lexicon { raw: Some(RawWords { vocabulary, taken_for, is_known_to_all }), ..self.clone() })
+    }
+
+    /// Whether tags and actions can be numbers of 16 bits, as trees and derivations keep them.
+    fn fits(&self) -> bool {
+        let most = usize::from(u16::MAX);
+        self.tags.len().max(self.labels.len()) <= most
+            && self.root() + self.outcomes(Part::Transition, System::LeftCorner) <= u32::from(u16::MAX)
+    }
+
+    /// Checks that the parts belong together: files may be damaged.
+    pub fn validate(&self) -> Result<(), String> {
+        ensure(!self.tags.is_empty() && !self.labels.is_empty() && self.fits(), "the number of tags and labels")?;
+        self.surface.validate()?;
+        let Some(raw) = &self.raw else { return Ok(()) };
+        ensure(raw.taken_for.len() == raw.vocabulary.len(), "the number of words of raw text")?;
+        ensure(raw.taken_for.iter().flatten().all(|&word| word < self.words()), "words of raw text")
     }
 
     /// The number of a word that is known as it is.

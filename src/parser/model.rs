@@ -29,14 +29,17 @@ use super::lexicon::Lexicon;
 use super::mixture::{Example, Levels, Mixture, Weights, level};
 use super::recall::Recall;
 use super::treebank::TagColumn;
-use crate::error::{Error, Result};
-use crate::job::model_file;
+use crate::error::{Result, ensure};
+use crate::job::model_file::{self, Stored};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
 use crate::transition::Label;
 
 /// The kind in model files.
 pub const KIND: &str = "parser";
+
+/// The format of model files of this kind; raise it with every change to what is written.
+pub const FORMAT: u32 = 1;
 
 /// What is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,19 +81,45 @@ impl Kept {
         }
     }
 
-    /// The contexts, where the numbers can be those of a model; a file may be damaged.
-    pub fn contexts(&self) -> Option<Contexts> {
+    /// The contexts of the three distributions.
+    pub fn contexts(&self) -> Result<Contexts, String> {
         let [transition, tag, word] = &self.contexts;
-        let contexts = Contexts::parse([transition, tag, word], self.is_lexicalised).ok()?;
-        let elements = self.lexicon.symbols();
-        let is_sound = |((part, list), hierarchy): (&(Part, Vec<Element>), &Arc<KeptHierarchy>)| {
-            hierarchy.is_sound(list.len(), self.lexicon.outcomes(*part, self.system), elements)
-        };
+        Contexts::parse([transition, tag, word], self.is_lexicalised)
+    }
+
+    /// Checks the distribution of words in contexts that begin with the word's tag, of which candidates are found: its
+    /// first elements are tags.
+    fn validate_candidates(&self, contexts: &Contexts) -> Result<(), String> {
+        let all = contexts.all.iter().zip(&self.hierarchies);
+        let mut words = all
+            .filter(|((part, elements), _)| *part == Part::Word && elements.first().is_some_and(Element::is_next_tag));
+        let tags = 1..=self.lexicon.tags.len() as u32;
+        let holds = words.all(|(_, hierarchy)| hierarchy.first_elements().all(|element| tags.contains(&element)));
+        ensure(holds, "the tags of words")
+    }
+}
+
+/// A search keeps at most so many derivations: what a job and a command line may ask for is bounded by memory alone, but a
+/// damaged file must not ask for it all.
+const MOST_PARTICLES: u32 = 1 << 20;
+
+impl Stored for Kept {
+    const KIND: &'static str = KIND;
+    const FORMAT: u32 = FORMAT;
+
+    fn validate(&self) -> Result<(), String> {
+        self.lexicon.validate()?;
+        ensure((1..=MOST_PARTICLES).contains(&self.particles), "the number of particles")?;
+        let contexts = self.contexts()?;
+        ensure(contexts.all.len() == self.hierarchies.len(), "the number of contexts")?;
         let is_mixed = |(part, mixture): (Part, &Mixture)| mixture.is_sound(contexts.count(part));
-        let is_whole = self.particles > 0
-            && contexts.all.len() == self.hierarchies.len()
-            && Part::ALL.into_iter().zip(&self.mixtures).all(is_mixed);
-        (is_whole && contexts.all.iter().zip(&self.hierarchies).all(is_sound)).then_some(contexts)
+        ensure(Part::ALL.into_iter().zip(&self.mixtures).all(is_mixed), "the weights of contexts")?;
+        let elements = self.lexicon.symbols();
+        for ((part, list), hierarchy) in contexts.all.iter().zip(&self.hierarchies) {
+            let outcomes = self.lexicon.outcomes(*part, self.system);
+            hierarchy.validate(list.len(), outcomes, elements).map_err(|e| format!("{}: {e}", part.name()))?;
+        }
+        self.validate_candidates(&contexts)
     }
 }
 
@@ -294,14 +323,17 @@ const SURE: u32 = 8;
 impl ParserModel {
     /// Reads the model at `path`, a model file or a run folder.
     pub fn load(path: &FilePath) -> Result<ParserModel> {
-        let kept: Kept = model_file::load(path, KIND)?;
-        ParserModel::new(kept)
-            .ok_or_else(|| Error::input(path, "the model does not hold together: the file is damaged"))
+        Ok(ParserModel::of(model_file::load(path)?))
     }
 
     /// None where the numbers cannot be those of a model.
     pub fn new(kept: Kept) -> Option<ParserModel> {
-        let contexts = kept.contexts()?;
+        kept.validate().is_ok().then(|| ParserModel::of(kept))
+    }
+
+    /// The model of what has been validated.
+    fn of(kept: Kept) -> ParserModel {
+        let contexts = kept.contexts().expect("contexts that were validated");
         let [transitions, tags, words] = Part::ALL.map(|part| Mixed::new(part, &contexts, &kept));
         let actions = Actions { system: kept.system, labels: kept.lexicon.labels.len() };
         let (mut moves, kinds) = (vec![], actions.kinds());
@@ -325,7 +357,7 @@ impl ParserModel {
             candidates: vec![],
         };
         model.find_candidates();
-        Some(model)
+        model
     }
 
     /// Notes which tags each word has had; those of rare words are joined by those of unknown words.

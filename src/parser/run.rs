@@ -9,7 +9,7 @@ use super::evaluate::{Settings, evaluate};
 use super::gather::gather;
 use super::job::{OracleKind, Plan};
 use super::lexicon::Lexicon;
-use super::model::{KIND, Kept, ParserModel};
+use super::model::{Kept, ParserModel};
 use super::report::{self, Figures};
 use super::sampled::Sampler;
 use super::tokens::Tokeniser;
@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
-    record.folder.write("model", &model_file::to_bytes(KIND, &trained.kept)?)?;
+    record.folder.write("model", &model_file::to_bytes(&trained.kept)?)?;
     let model = ParserModel::new(trained.kept).expect("what was learned holds together");
     let settings = Settings {
         search: plan.model.search,

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::ensure;
 use crate::math::ln;
 
 /// The longest suffix that is looked at.
@@ -92,6 +93,12 @@ impl Surface {
         }
         surface.classes = counts.into_iter().filter(|(_, count)| *count >= ENOUGH).map(|(class, _)| class).collect();
         surface
+    }
+
+    /// Checks what binary searches rely on.
+    pub fn validate(&self) -> Result<(), String> {
+        let is_sorted = self.suffixes.is_sorted_by(|a, b| a < b) && self.classes.is_sorted_by(|a, b| a < b);
+        ensure(is_sorted, "the classes of unknown words")
     }
 
     /// Number of classes.

@@ -43,6 +43,12 @@ const BATCH: usize = 2048;
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
 
+/// A sentence of more words is left out and reported: a search keeps derivations for every word.
+const LONGEST_SENTENCE: usize = 10_000;
+
+/// Words of a batch, beyond which it is parsed: memory does not grow with the length of sentences.
+const BATCH_WORDS: usize = 200_000;
+
 /// Words of a sentence of running text: what has more is hardly one.
 const MOST_WORDS: usize = 1000;
 
@@ -242,7 +248,10 @@ fn take(
     };
     let mut wait = |text: &str| {
         *number += 1;
-        waiting.push_back(Unparsed::of_text(text, *number));
+        if text.split_whitespace().nth(LONGEST_SENTENCE).is_some() {
+            return problem(Rule::TooLong, too_many_words());
+        }
+        waiting.push_back(Unparsed { first_line: line.number, ..Unparsed::of_text(text, *number) });
     };
     if *format == Format::Auto && line.is_blank() {
         return false;
@@ -277,8 +286,15 @@ fn take(
     }
 }
 
+fn too_many_words() -> String {
+    format!("a sentence of more than {LONGEST_SENTENCE} words")
+}
+
 /// Adds a line of CoNLL-U.
 fn take_row(sentence: &mut Unparsed, text: &str, problem: &mut dyn FnMut(Rule, String)) {
+    if sentence.lines.len() > 4 * LONGEST_SENTENCE || sentence.words.len() >= LONGEST_SENTENCE {
+        return problem(Rule::TooLong, too_many_words());
+    }
     if !text.starts_with('#') {
         let columns = text.split('\t').count();
         let (id, due) = (text.split('\t').next().unwrap_or(""), sentence.words.len() + 1);
@@ -300,6 +316,9 @@ fn take_tagged(sentence: &mut Unparsed, text: &str, problem: &mut dyn FnMut(Rule
         let message = "neither ten columns with TABs between them, nor a word and its tag".to_string();
         return problem(Rule::ColumnCount, message);
     };
+    if sentence.words.len() >= LONGEST_SENTENCE {
+        return problem(Rule::TooLong, too_many_words());
+    }
     let id = sentence.words.len() + 1;
     sentence.words.push(sentence.lines.len());
     sentence.lines.push(format!("{id}\t{form}\t_\t{tag}\t{tag}\t_\t_\t_\t_\t_"));
@@ -332,10 +351,13 @@ pub fn read_sentences(
         running: RunningText::new(MOST_WORDS),
         waiting: VecDeque::new(),
     };
-    let mut batch = vec![];
+    let (mut batch, mut words) = (vec![], 0);
     loop {
         match reader.next() {
-            Ok(Some(Ok(sentence))) => batch.push(sentence),
+            Ok(Some(Ok(sentence))) => {
+                words += sentence.len();
+                batch.push(sentence);
+            }
             Ok(Some(Err(problem))) => report(problem),
             Ok(None) => break,
             Err(problem) => {
@@ -343,9 +365,10 @@ pub fn read_sentences(
                 break;
             }
         }
-        if batch.len() == BATCH {
+        if batch.len() == BATCH || words > BATCH_WORDS {
             visit(&batch)?;
             batch.clear();
+            words = 0;
         }
     }
     if batch.is_empty() { Ok(()) } else { visit(&batch) }

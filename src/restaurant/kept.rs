@@ -9,6 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::tree::{NONE, Tree};
+use crate::error::ensure;
 
 /// Contexts and dishes; what belongs to them is kept beside, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -129,20 +130,58 @@ impl KeptTree {
         self.outcomes.reserve_exact(dishes);
     }
 
-    /// Whether the numbers can be those of a tree with so many depths, outcomes and elements; a file may be damaged.
-    pub fn is_sound(&self, depths: usize, outcomes: u32, elements: u32) -> bool {
+    /// Checks that this can be a tree with so many depths, outcomes and elements: files may be damaged.
+    pub fn validate(&self, depths: usize, outcomes: u32, elements: u32) -> Result<(), String> {
         let restaurants = self.restaurants();
-        restaurants > 0
+        let has_levels = restaurants > 0
             && self.levels.len() == depths + 1
+            && depths > 0
             && rises(&self.levels, restaurants)
-            && self.levels[..2] == [0, 1]
-            && self.children.len() == restaurants + 1
+            && self.levels[..2] == [0, 1];
+        ensure(has_levels, "the levels of a tree of restaurants")?;
+        // Children lie on the level below their parent, and so come after it: there are no cycles.
+        let has_children = self.children.len() == restaurants + 1
             && rises(&self.children, restaurants)
-            && (1..).zip(&self.children[..restaurants]).all(|(next, &first)| first >= next)
-            && self.dishes.len() == restaurants + 1
+            && self.levels[1..].iter().zip(&self.levels).all(|(&below, &own)| self.children[own as usize] == below);
+        ensure(has_children, "the children of restaurants")?;
+        let has_dishes = self.dishes.len() == restaurants + 1
+            && self.dishes[0] == 0
             && rises(&self.dishes, self.outcomes.len())
-            && self.outcomes.iter().all(|&outcome| outcome < outcomes)
-            && self.elements[1..].iter().all(|&element| element < elements)
+            && self.outcomes.iter().all(|&outcome| outcome < outcomes);
+        ensure(has_dishes, "the dishes of restaurants")?;
+        ensure(self.elements[1..].iter().all(|&element| element < elements), "the contexts of restaurants")?;
+        // Lookups are binary searches.
+        ensure(runs_rise(&self.children, &self.elements), "the order of contexts")?;
+        ensure(runs_rise(&self.dishes, &self.outcomes), "the order of dishes")
+    }
+
+    /// Checks that nothing is kept at all: a distribution that nothing was learned of.
+    pub fn validate_empty(&self, depths: usize) -> Result<(), String> {
+        let is_empty = |list: &[u32]| list.iter().all(|&start| start == 0);
+        let holds = self.elements.is_empty()
+            && self.outcomes.is_empty()
+            && self.levels.len() <= depths + 1
+            && self.children.len() <= 1
+            && self.dishes.len() <= 1
+            && [&self.levels, &self.children, &self.dishes].into_iter().all(|list| is_empty(list));
+        ensure(holds, "an empty tree of restaurants")
+    }
+
+    /// Checks the customers and tables of all dishes: at least one customer at each table, and sums by level that fit into
+    /// 32 bits, since no level has more customers than there are tokens.
+    pub fn validate_counts(&self, customers: &[u32], tables: &[u32]) -> Result<(), String> {
+        ensure([customers.len(), tables.len()] == [self.all_dishes(); 2], "the number of counts")?;
+        let holds = customers.iter().zip(tables).all(|(c, t)| (1..=*c).contains(t));
+        ensure(holds, "customers and tables of dishes")?;
+        let dishes = |depth: usize| {
+            let level = self.level(depth);
+            self.dishes[level.start] as usize..self.dishes[level.end] as usize
+        };
+        let fits = |depth: usize| {
+            let sum: u64 = customers[dishes(depth)].iter().map(|&c| u64::from(c)).sum();
+            sum <= u64::from(u32::MAX)
+        };
+        ensure((0..self.levels.len().saturating_sub(1)).all(fits), "the number of customers")
     }
 
     /// Number of restaurants.
@@ -241,6 +280,12 @@ fn merge_by(
 /// Whether these can be where runs begin, the last ending at `end`.
 pub fn rises(starts: &[u32], end: usize) -> bool {
     starts.windows(2).all(|pair| pair[0] <= pair[1]) && starts.last() == Some(&(end as u32))
+}
+
+/// Whether the values of each run, which begin at `starts`, rise strictly.
+fn runs_rise(starts: &[u32], values: &[u32]) -> bool {
+    let run = |pair: &[u32]| values[pair[0] as usize..pair[1] as usize].is_sorted_by(|a, b| a < b);
+    starts.windows(2).all(run)
 }
 
 /// The place of `value` in a sorted list. Most lists are short.

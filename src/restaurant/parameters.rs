@@ -38,6 +38,7 @@ use serde::{Deserialize, Serialize};
 use super::stirling::{Alone, EXACT};
 use super::tree::{Dish, Restaurant};
 use crate::cluster::rng::Generator;
+use crate::error::{ensure, is_positive};
 use crate::math::draws::{beta, beta_ln, binomial, gamma, geometric, unit};
 use crate::math::{gamma_ln, ln};
 
@@ -53,6 +54,14 @@ impl Parameters {
     pub fn new(depth: usize, discount: f64, strength: f64) -> Parameters {
         assert!((0.0..1.0).contains(&discount) && strength > 0.0, "a discount is in [0, 1), a strength positive");
         Parameters { discounts: vec![discount; depth + 1], strengths: vec![strength; depth + 1] }
+    }
+
+    /// Checks that there is a discount in [0, 1) and a positive strength for each of so many depths.
+    pub fn validate(&self, depths: usize) -> Result<(), String> {
+        let Parameters { discounts, strengths } = self;
+        ensure([discounts.len(), strengths.len()] == [depths; 2], "the number of discounts and strengths")?;
+        ensure(discounts.iter().all(|a| (0.0..1.0).contains(a)), "a discount that is not in [0, 1)")?;
+        ensure(strengths.iter().all(|&b| is_positive(b)), "a strength that is not positive")
     }
 
     /// New ones, from the sums of auxiliary variables by depth, as figures.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::checkpoint::{decode, encode};
+use crate::cluster::codec::{decode, encode};
 use crate::error::{Error, Result};
 use crate::parser::distribution::KeptHierarchy;
 use crate::parser::job::{Part, Plan};

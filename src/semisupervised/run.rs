@@ -32,7 +32,7 @@ use crate::parser::distribution::KeptHierarchy;
 use crate::parser::evaluate::Settings;
 use crate::parser::job::{Search, Tags};
 use crate::parser::lexicon::Lexicon;
-use crate::parser::model::{KIND, Kept, ParserModel};
+use crate::parser::model::{Kept, ParserModel};
 use crate::parser::run::{diagnostics, read_trees, sets, supervise};
 use crate::parser::treebank::Treebank;
 use crate::parser::tuning::{Tuned, tune};
@@ -73,7 +73,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     }
     let Trained { parsers, test: text, by_ngram, mut figures, mut problems, .. } = trained;
     let last = parsers.last().expect("a parser");
-    record.folder.write("model", &model_file::to_bytes(KIND, last)?)?;
+    record.folder.write("model", &model_file::to_bytes(last)?)?;
     let test = Test { sets: sets(&plan.parser, &session.inputs, &mut problems)?, text, by_ngram };
     test.all(plan, session.cluster.threads, parsers, &mut figures)?;
     for (name, content) in report::files(&session.title, plan, &figures) {

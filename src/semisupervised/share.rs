@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use timely::worker::Worker;
 
 use super::pool::Pool;
-use crate::cluster::checkpoint::{decode, encode};
+use crate::cluster::codec::{decode, encode};
 use crate::cluster::operators::route::Route;
 use crate::error::{Error, Result};
 use crate::parser::gather::{pack, unpack};

@@ -28,6 +28,7 @@ use crate::corpus::text::{Encoding, lossy};
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::{Occurrences, Vocabulary};
 use crate::error::{Error, Result};
+use crate::job::model_file::Stored;
 
 /// The longest line: that of alpha has a number for every topic.
 const LONGEST_LINE: usize = 4 << 20;
@@ -39,7 +40,9 @@ pub fn read_state(path: &Path, tokenisation: Tokenisation) -> Result<TopicModel>
     let addressed = |problem| Error::Input(Diagnostic { path: name.clone(), problem }.to_string());
     let input = open(path).map_err(|e| Error::input(path, e))?;
     let state = State::read(input).map_err(addressed)?;
-    state.into_model(tokenisation).map_err(|message| Error::input(path, message))
+    let model = state.into_model(tokenisation).map_err(|message| Error::input(path, message))?;
+    model.validate().map_err(|message| Error::input(path, format!("the state makes no model: {message}")))?;
+    Ok(model)
 }
 
 /// What has been read so far.

@@ -14,6 +14,7 @@ use crate::job::corpus::{Corpus, CorpusSettings, Test};
 use crate::job::file::Document;
 use crate::lm::job::Order;
 use crate::topics::ngram::counts::Form;
+use crate::topics::prior::PRIOR_RANGE;
 
 /// The job file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -212,7 +213,6 @@ impl TopicsJob {
     pub fn plan(&self, document: &Document) -> Result<Plan> {
         let refuse = |message: String| Error::Usage(format!("{}: {message}", document.name()));
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
-        require(self.shards > 0, "shards is 0; it has to be at least 1")?;
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(
             self.sampler.tables_every > 0,
@@ -225,8 +225,8 @@ impl TopicsJob {
         )?;
         require((1..=65_534).contains(&self.model.topics), "model.topics has to be between 1 and 65534")?;
         require(
-            self.model.strength > 0.0 && self.model.beta > 0.0,
-            "model.strength and model.beta have to be positive",
+            (1e-6..=1e12).contains(&self.model.strength) && PRIOR_RANGE.contains(&self.model.beta),
+            "model.strength has to be between 1e-6 and 1e12, model.beta between 1e-12 and 1e12",
         )?;
         require(
             (0.0..=2.0).contains(&self.model.weight),

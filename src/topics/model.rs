@@ -7,15 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::counts::{MAX_TOPICS, TopicCounts};
 use super::delta::Change;
 use super::lda::Lda;
-use super::prior::Prior;
+use super::prior::{PRIOR_RANGE, Prior};
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::{UNKNOWN, Vocabulary};
-use crate::error::{Error, Result};
-use crate::job::model_file;
+use crate::error::{Result, ensure};
+use crate::job::model_file::{self, Stored};
 use crate::math::ln;
 
 /// The kind in model files.
 pub const KIND: &str = "lda";
+
+/// The format of model files of this kind; raise it with every change to what is written.
+pub const FORMAT: u32 = 1;
 
 /// Topics over words, as counts; only cells that are not 0.
 #[derive(Clone, Serialize, Deserialize)]
@@ -50,21 +53,7 @@ impl TopicModel {
 
     /// Reads the model at `path`, a model file or a run folder.
     pub fn load(path: &Path) -> Result<TopicModel> {
-        let model: TopicModel = model_file::load(path, KIND)?;
-        match model.is_sound() {
-            true => Ok(model),
-            false => Err(Error::input(path, "the parts of the model do not fit together: the file is damaged")),
-        }
-    }
-
-    fn is_sound(&self) -> bool {
-        let topics = self.topics();
-        let positive = |value: &f64| *value > 0.0 && value.is_finite();
-        (1..=MAX_TOPICS).contains(&topics)
-            && self.alpha.iter().chain([&self.beta]).all(positive)
-            && self.totals.len() == topics
-            && self.words.len() == self.vocabulary.len()
-            && self.words.iter().flatten().all(|(topic, _)| usize::from(*topic) < topics)
+        model_file::load(path)
     }
 
     pub fn topics(&self) -> usize {
@@ -127,6 +116,32 @@ impl TopicModel {
     pub fn probability(&self, topic: usize, count: u32) -> f64 {
         let mass = self.vocabulary.len() as f64 * self.beta;
         (f64::from(count) + self.beta) / (self.totals[topic] as f64 + mass)
+    }
+}
+
+/// The counts of a model as a dense table have at most so many cells: 64 GiB of them.
+const MOST_CELLS: u64 = 1 << 34;
+
+impl Stored for TopicModel {
+    const KIND: &'static str = KIND;
+    const FORMAT: u32 = FORMAT;
+
+    fn validate(&self) -> Result<(), String> {
+        let topics = self.topics();
+        ensure((1..=MAX_TOPICS).contains(&topics), "the number of topics")?;
+        let is_prior = self.alpha.iter().chain([&self.beta]).all(|value| PRIOR_RANGE.contains(value));
+        ensure(is_prior, "alpha or beta is out of range")?;
+        ensure(self.words.len() == self.vocabulary.len(), "the number of words")?;
+        ensure(self.words.len() as u64 * topics as u64 <= MOST_CELLS, "the number of words and topics")?;
+        let mut sums = vec![0u64; topics];
+        for cells in &self.words {
+            let is_right =
+                |&(topic, count): &(u16, u32)| usize::from(topic) < topics && (1..=i32::MAX as u32).contains(&count);
+            ensure(cells.iter().all(is_right), "a topic or a count of a word")?;
+            ensure(cells.is_sorted_by(|a, b| a.0 < b.0), "the order of a word's topics")?;
+            cells.iter().for_each(|&(topic, count)| sums[usize::from(topic)] += u64::from(count));
+        }
+        ensure(self.totals == sums, "the totals of topics")
     }
 }
 

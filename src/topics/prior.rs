@@ -24,6 +24,8 @@
 //! so that a shard hands over one integer per topic, one more, and one float, which the caller adds in shard order.
 //! Time: a multiplication and a comparison per token, and two gamma draws per document.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use super::documents::ShardDocuments;
@@ -32,6 +34,9 @@ use crate::math::draws;
 
 /// No topic's share sinks below this, so that every topic can be drawn in 32-bit arithmetic.
 const SMALLEST_ALPHA: f64 = 1e-9;
+
+/// Parameters of the priors are within this: beyond it, products of them would leave the range of 32-bit floats.
+pub const PRIOR_RANGE: RangeInclusive<f64> = 1e-12..=1e12;
 
 /// The priors: alpha over a document's topics, beta over a topic's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use super::collection::{Catalogue, collect};
 use super::documents_report;
 use super::job::Plan;
 use super::lda::Lda;
-use super::model::{KIND, TopicModel};
+use super::model::TopicModel;
 use super::report::{self, Evaluated, Figures};
 use crate::cluster::checkpoint::Checkpoints;
 use crate::cluster::sweep::{End, Round, train};
@@ -125,7 +125,7 @@ fn write(
     trained: &Trained,
 ) -> Result<Vec<Diagnostic>> {
     let Trained { model, catalogue, figures, .. } = trained;
-    folder.write("model", &model_file::to_bytes(KIND, model)?)?;
+    folder.write("model", &model_file::to_bytes(model)?)?;
     let shown = documents_report::write(plan, catalogue, model, checkpoints, folder)?;
     let problems: Vec<Diagnostic> = catalogue
         .problems

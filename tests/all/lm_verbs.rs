@@ -403,8 +403,8 @@ fn what_cannot_be_done_is_said() {
     write(folder.path(), "empty", "");
     write(folder.path(), "blank", "\n \n");
     write(folder.path(), "broken", b"the dog\ncaf\xe9\n");
-    write(folder.path(), "lda", model_file::to_bytes("lda", &vec![1u8]).unwrap());
-    write(folder.path(), "odd", model_file::to_bytes("hpylm", &vec![1u8]).unwrap());
+    write(folder.path(), "lda", model_file::pack("lda", 1, &vec![1u8]).unwrap());
+    write(folder.path(), "odd", model_file::pack("hpylm", 1, &vec![1u8]).unwrap());
     let mut bytes = std::fs::read(Path::new(&model).join("model")).unwrap();
     bytes.pop();
     write(folder.path(), "cut", bytes);

@@ -124,7 +124,7 @@ fn what_cannot_be_scored_is_named() {
         assert_eq!((code, stdout.as_str()), (expected, ""), "{stderr}");
         assert!(stderr.contains(words), "{words}: {stderr}");
     };
-    let other = write(folder.path(), "other", model_file::to_bytes("other", &vec![1u8]).unwrap());
+    let other = write(folder.path(), "other", model_file::pack("other", 1, &vec![1u8]).unwrap());
     refused(
         &other,
         &text,
@@ -139,7 +139,7 @@ fn what_cannot_be_scored_is_named() {
     bytes.pop();
     refused(&write(folder.path(), "cut", bytes), &text, &[], 3, "damaged or cut off");
     let unsound = (vec![0u8; 0], 1u8);
-    refused(&write(folder.path(), "odd", model_file::to_bytes("lda", &unsound).unwrap()), &text, &[], 3, "odd: ");
+    refused(&write(folder.path(), "odd", model_file::pack("lda", 1, &unsound).unwrap()), &text, &[], 3, "odd: ");
     refused(&model, &write(folder.path(), "empty", ""), &[], 3, "there is no word to score");
     refused(&model, &folder.path().join("none"), &[], 3, "none: No such file");
     refused(&model, &text, &["--particles", "0"], 2, "at least 1");

@@ -107,7 +107,11 @@ impl<'a> Reader<'a> {
         let whole = f64::from(particle.with_topic) + self.alpha.strength;
         let global = (self.form == Form::Switching).then_some(whole as f32);
         let prefix = accumulate(&particle.counts, &self.alpha.blocks, vector, global, &mut self.running);
-        let topic = find(&self.running, &prefix, unit_f32(rng) * prefix.total()).min(self.topics - 1);
+        let total = prefix.total();
+        let lot = unit_f32(rng) * total;
+        // With extreme counts, every weight may be too small for a number: then one topic is as good as any.
+        let has_weight = total > 0.0 && total.is_finite();
+        let topic = if has_weight { find(&self.running, &prefix, lot).min(self.topics - 1) } else { 0 };
         if particle.topics.len() == token {
             particle.topics.push(topic as u16);
         } else {

@@ -12,15 +12,21 @@ use super::counts::Form;
 use super::model::NgramModel;
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
-use crate::error::{Error, Result};
-use crate::job::model_file;
+use crate::error::{Result, ensure, is_positive};
+use crate::job::model_file::{self, Stored};
 use crate::lm::job::Order;
 use crate::lm::text::Symbols;
 use crate::restaurant::kept::{KeptTree, rises};
 use crate::restaurant::parameters::Parameters;
+use crate::restaurant::seating::DEEPEST;
+use crate::topics::counts::MAX_TOPICS;
+use crate::topics::prior::PRIOR_RANGE;
 
 /// The kind in model files.
 pub const KIND: &str = "topic-ngrams";
+
+/// The format of model files of this kind; raise it with every change to what is written.
+pub const FORMAT: u32 = 1;
 
 /// What is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,35 +96,7 @@ impl Kept {
 
     /// Reads the model at `path`, a model file or a run folder.
     pub fn load(path: &Path) -> Result<Kept> {
-        let kept: Kept = model_file::load(path, KIND)?;
-        match kept.is_sound() {
-            true => Ok(kept),
-            false => Err(Error::input(path, "the model does not hold together: the file is damaged")),
-        }
-    }
-
-    /// Whether the numbers can be those of a model; a file may be damaged.
-    fn is_sound(&self) -> bool {
-        let symbols = Symbols::new(&self.vocabulary);
-        let (depths, topics) = (self.longest as usize, self.all_topics());
-        let fit = |parameters: &Parameters| {
-            [parameters.discounts.len(), parameters.strengths.len()] == [depths, depths]
-                && parameters.discounts.iter().all(|a| (0.0..1.0).contains(a))
-                && parameters.strengths.iter().all(|b| *b > 0.0 && b.is_finite())
-        };
-        let restaurants = self.tree.restaurants();
-        (1..=32).contains(&self.longest)
-            && (1..=usize::from(u16::MAX)).contains(&self.alpha.len())
-            && self.alpha.iter().all(|alpha| *alpha > 0.0 && alpha.is_finite())
-            && fit(&self.parameters)
-            && fit(&self.coins)
-            && self.tree.is_sound(depths, symbols.outcomes(), symbols.all())
-            && self.throws.len() == if self.form.has_global() { restaurants } else { 0 }
-            && self.visits.len() == if self.stop.is_some() { restaurants } else { 0 }
-            && self.lists.len() == self.tree.all_dishes() + 1
-            && rises(&self.lists, self.seats.len())
-            && self.seats.iter().all(|&(topic, c, t)| usize::from(topic) < topics && (1..=c).contains(&t))
-            && (0..self.tree.all_dishes()).all(|dish| self.list(dish).is_sorted_by(|a, b| a.0 < b.0))
+        model_file::load(path)
     }
 
     /// Topics, and the global one where there is one.
@@ -147,5 +125,44 @@ impl Kept {
             Some(_) => format!("infinite-gram {form}"),
             None => format!("{}-gram {form}", self.longest),
         }
+    }
+}
+
+impl Stored for Kept {
+    const KIND: &'static str = KIND;
+    const FORMAT: u32 = FORMAT;
+
+    fn validate(&self) -> Result<(), String> {
+        let symbols = Symbols::new(&self.vocabulary);
+        let (depths, topics) = (self.longest as usize, self.all_topics());
+        ensure((1..=DEEPEST + 1).contains(&depths), "the length of n-grams")?;
+        ensure((1..MAX_TOPICS).contains(&self.alpha.len()), "the number of topics")?;
+        ensure(self.alpha.iter().all(|alpha| PRIOR_RANGE.contains(alpha)), "alpha is out of range")?;
+        ensure(self.stop.iter().flatten().all(|&value| is_positive(value)), "the prior of stopping")?;
+        self.parameters.validate(depths)?;
+        self.coins.validate(depths)?;
+        self.tree.validate(depths, symbols.outcomes(), symbols.all())?;
+        let (restaurants, dishes) = (self.tree.restaurants(), self.tree.all_dishes());
+        let is_sum = |counts: &[u32; 2]| counts[0].checked_add(counts[1]).is_some();
+        let throws = if self.form.has_global() { restaurants } else { 0 };
+        ensure(self.throws.len() == throws && self.throws.iter().all(is_sum), "the throws of coins")?;
+        let visits = if self.stop.is_some() { restaurants } else { 0 };
+        ensure(self.visits.len() == visits, "the number of visits")?;
+        let has_lists = self.lists.len() == dishes + 1 && self.lists[0] == 0 && rises(&self.lists, self.seats.len());
+        ensure(has_lists, "the topics of dishes")?;
+        let is_right = |&(topic, c, t): &(u16, u32, u32)| usize::from(topic) < topics && (1..=c).contains(&t);
+        ensure(self.seats.iter().all(is_right), "customers and tables of a topic")?;
+        let is_sorted = (0..dishes).all(|dish| self.list(dish).is_sorted_by(|a, b| a.0 < b.0));
+        ensure(is_sorted, "the order of a dish's topics")?;
+        ensure((0..restaurants).all(|restaurant| self.customers_fit(restaurant)), "the number of customers")
+    }
+}
+
+impl Kept {
+    /// Whether the customers of a restaurant can be counted in 32 bits.
+    fn customers_fit(&self, restaurant: usize) -> bool {
+        let dishes = self.tree.dishes(restaurant);
+        let seats = &self.seats[self.lists[dishes.start] as usize..self.lists[dishes.end] as usize];
+        seats.iter().map(|&(_, customers, _)| u64::from(customers)).sum::<u64>() <= u64::from(u32::MAX)
     }
 }

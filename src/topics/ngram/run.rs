@@ -3,7 +3,7 @@
 use serde_json::json;
 use timely::worker::Worker;
 
-use super::kept::{KIND, Kept};
+use super::kept::Kept;
 use super::model::{NgramModel, Setup};
 use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, Round, train};
@@ -68,7 +68,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         return Ok(exit::RESUME);
     }
     if let Some(model) = &trained.model {
-        record.folder.write("model", &model_file::to_bytes(KIND, model)?)?;
+        record.folder.write("model", &model_file::to_bytes(model)?)?;
     }
     write_held_out(plan, &trained.catalogue, &record.folder)?;
     record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;
