@@ -184,7 +184,7 @@ fn bad_grammars_and_strings_are_named() {
     let out = folder.path().join("out");
     let fails = |grammar: &str, code: i32, what: &str| {
         write(folder.path(), "grammar.lt", grammar);
-        let (found, stderr) = start(&job, &out, &[]).end();
+        let (found, stderr) = start(&job, &out, &["--fresh"]).end();
         assert!(found == code && stderr.contains(what), "{what}, {found}: {stderr}");
     };
     fails("S --> a\nS -> b\n", 3, "grammar.lt:2: there is no -->");

@@ -246,7 +246,7 @@ fn odd_texts_give_sensible_results_or_clear_errors() {
     assert!(summary(&out)["perplexity_last"].is_null());
     // Nothing that is said matters to the work: nobody has to listen.
     train("a b\n");
-    let mut child = start(&job, &out, &["--set", "corpus.test=[]"]);
+    let mut child = start(&job, &out, &["--fresh", "--set", "corpus.test=[]"]);
     drop(child.stderr.take());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     // A training file that is not text is named, with the reason.

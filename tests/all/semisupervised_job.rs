@@ -275,7 +275,7 @@ fn what_contexts_weigh_is_learned_from_text_of_its_own() {
     let page = std::fs::read_to_string(out.join("report/index.html")).unwrap();
     assert!(page.contains("What contexts weigh") && page.contains("s1.t s2.t p1.w"), "{page}");
     // Too few documents are said, and nothing is weighed.
-    let few = ["--set", "raw.tune=2000", "--set", "raw.test=[]", "--set", "raw.hold_out=1000"];
+    let few = ["--fresh", "--set", "raw.tune=2000", "--set", "raw.test=[]", "--set", "raw.hold_out=1000"];
     let (code, stderr) = start(&job, &out, &[&contexts[..], &few].concat()).end();
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("raw.tune is 2000, and there are 500 documents: none is set aside"), "{stderr}");
@@ -488,7 +488,7 @@ fn every_so_many_th_document_is_held_out_wherever_it_stands() {
         assert!(summary["ngram_perplexity"].as_f64().is_some(), "{summary}");
     }
     // Where nothing is held out, there is nothing to compare.
-    let trees = ["--set", "corpus.test=[]", "--set", "corpus.hold_out=10"];
+    let trees = ["--fresh", "--set", "corpus.test=[]", "--set", "corpus.hold_out=10"];
     let (code, stderr) = start(&job, &out, &[&few[..], &trees].concat()).end();
     assert!(code == 0 && stderr.contains("no raw text to test on"), "{stderr}");
     let summary = summary(&out);
