@@ -361,7 +361,12 @@ impl Start {
             ));
         }
         match &self.mesh.folder {
-            Some(folder) if peer == 0 && !theirs.nonce.is_some_and(|nonce| nonce.is_in(folder, FOLDER)) => {
+            Some(folder)
+                if peer == 0
+                    && !theirs
+                        .nonce
+                        .is_some_and(|nonce| nonce.is_in(folder, FOLDER.min(self.mesh.start_within / 2))) =>
+            {
                 Verdict::Refused(format!(
                     "{} is not the run folder of {name}: the file that it has just written to processes/nonce does \
                      not appear there, and checkpoints would be lost. Give all processes the same --out, on a file \

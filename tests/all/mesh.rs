@@ -224,7 +224,7 @@ fn a_second_process_of_the_same_number_is_told_so() {
             encrypt: true,
             facts: vec![],
             folder: None,
-            start_within: Duration::from_secs(5),
+            start_within: Duration::from_secs(3),
         };
         mesh.addresses[process] = addresses[own].clone();
         std::thread::spawn(move || mesh.connect().map(drop))
@@ -302,7 +302,7 @@ fn processes_with_other_run_folders_are_refused() {
     std::fs::create_dir_all(outs[1].join("processes")).unwrap();
     write(&outs[1], "processes/nonce", "0".repeat(64));
     let ends = ["0", "1"].map(|process| {
-        let flags = ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "1"];
+        let flags = ["--hosts", hosts.to_str().unwrap(), "--process", process, "--workers", "1", "--start-within", "3"];
         support::start(&job, &outs[process.parse::<usize>().unwrap()], &flags)
     });
     for (code, stderr) in ends.map(Running::end) {
