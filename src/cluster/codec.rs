@@ -1,7 +1,7 @@
 //! How values are stored: serialised with bincode, packed with zstd. The one place that knows either.
 //!
 //! Reading is bounded, since a checksum only shows that a file is what somebody wrote. A value unpacks to at most
-//! [`most_unpacked`] bytes, no buffer is allocated for a length that the input cannot have, and the window of the unpacker
+//! `most_unpacked` bytes, no buffer is allocated for a length that the input cannot have, and the window of the unpacker
 //! is small. Writing keeps to the same bound: a value that packs better than that is followed by padding, in a frame that
 //! every zstd decoder skips.
 

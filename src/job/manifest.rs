@@ -31,9 +31,9 @@ pub enum State {
 /// The manifest of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Always [`FORMAT`].
+    /// Always "sawmill run".
     pub format: String,
-    /// [`VERSION`] of the program that wrote it.
+    /// Version of this format.
     pub version: u32,
     pub sawmill: String,
     /// Hash of the program, as in the checkpoints.
