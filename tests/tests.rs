@@ -14,6 +14,7 @@
 //! - `induction_job`: grammar induction: the law, killed and resumed, parses, bad input
 //! - `lm_verbs`: language models put to use: perplexity, ARPA files beside KenLM, sentences drawn
 //! - `mesh`: strangers, other jobs and missing processes
+//! - `fault_campaign`: jobs of every kind under random faults
 //! - `official_scores`: `sawmill score` beside the script of the CoNLL 2018 shared task, where it can be had
 //! - `parser_job`: parsers: the law, killed and resumed, parses and scores, quality, bad input
 //! - `perplexity`: trained models put to use, and those of other programs
@@ -36,6 +37,8 @@ mod support;
 mod adaptor_job;
 #[path = "all/bad_input.rs"]
 mod bad_input;
+#[path = "all/fault_campaign.rs"]
+mod fault_campaign;
 #[path = "all/fuzz.rs"]
 mod fuzz;
 #[path = "all/induction_job.rs"]

@@ -78,7 +78,7 @@ pub fn job(folder: &Path, more: &str) -> PathBuf {
 }
 
 /// The model and the files of the report that hold nothing about speed.
-fn results(out: &Path) -> Vec<Vec<u8>> {
+pub fn results(out: &Path) -> Vec<Vec<u8>> {
     ["model", "report/runs.tsv", "report/winners.tsv", "report/dependents.tsv"]
         .map(|name| std::fs::read(out.join(name)).expect("a result"))
         .to_vec()

@@ -387,6 +387,7 @@ fn altered_traffic_ends_the_job_and_never_changes_its_model() {
     let whole = folder.path().join("whole");
     let (job, ..) = training(folder.path());
     assert_eq!(support::start(&job, &whole, &["--workers", "2"]).end().0, 0);
+    let mut altered = 0;
     for encrypt in ["on", "off"] {
         let flags = ["--encrypt", encrypt];
         let out = folder.path().join(format!("relayed-{encrypt}"));
@@ -398,13 +399,20 @@ fn altered_traffic_ends_the_job_and_never_changes_its_model() {
             let at = passed[side] * percent / 100;
             assert!(at > 4000, "beyond the start: {passed:?}");
             let out = folder.path().join(format!("altered-{encrypt}-{side}-{percent}"));
-            let (ends, _) = through_relay(folder.path(), &out, Some(Fault::Flip(side, at)), &flags);
+            let (ends, passed) = through_relay(folder.path(), &out, Some(Fault::Flip(side, at)), &flags);
+            // How many notes on progress there are depends on timing: there may have been nothing to be altered there.
+            if passed[side] <= at {
+                assert_eq!(model(&whole), model(&out));
+                continue;
+            }
+            altered += 1;
             assert_eq!(ends.each_ref().map(|(code, _)| *code), [4, 4], "byte {at} towards {side}: {ends:?}");
             assert!(ends[side].1.contains("altered, dropped, repeated or reordered"), "{ends:?}");
             assert!(ends[1 - side].1.contains("was lost"), "{ends:?}");
             assert!(!out.join("model").exists());
         }
     }
+    assert!(altered >= 10, "{altered} of 16 trials altered anything");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{adaptor_job, lm_job, ngram_job, parser_job, topics_job};
 const SAMPLER: &str = "[sampler]\nsweeps = 60\nsync_every = 2\n";
 
 /// A job of a kind in `folder`, with 60 sweeps, and a checkpoint every few.
-fn job(kind: &str, folder: &Path) -> PathBuf {
+pub fn job(kind: &str, folder: &Path) -> PathBuf {
     let checkpoint = "[checkpoint]\nevery = 4\n";
     let evaluation = "[evaluation]\nevery = 8\nparticles = 1\n";
     match kind {
@@ -37,7 +37,7 @@ fn job(kind: &str, folder: &Path) -> PathBuf {
     }
 }
 
-fn results(kind: &str, out: &Path) -> Vec<Vec<u8>> {
+pub fn results(kind: &str, out: &Path) -> Vec<Vec<u8>> {
     match kind {
         "lda" => [vec![topics_job::model(out)], topics_job::results(out)].concat(),
         "switching" => vec![format!("{:?}", ngram_job::result(out)).into_bytes()],

@@ -32,7 +32,7 @@ fn rare_nouns() -> String {
 }
 
 /// A job over a treebank and raw text in `folder`.
-fn job(folder: &Path, more: &str) -> PathBuf {
+pub fn job(folder: &Path, more: &str) -> PathBuf {
     write(folder, "train.conllu", treebank(1, 300) + &rare_nouns());
     write(folder, "test.conllu", treebank(2, 40));
     write(folder, "raw.txt", raw_text(3, 500));
@@ -47,7 +47,7 @@ fn job(folder: &Path, more: &str) -> PathBuf {
 }
 
 /// The model and the files of the report that hold nothing about speed.
-fn results(out: &Path) -> Vec<Vec<u8>> {
+pub fn results(out: &Path) -> Vec<Vec<u8>> {
     let read = |name: &str| std::fs::read(out.join(name)).expect("a result");
     ["model", "report/scores.tsv", "report/perplexity.tsv"].map(read).to_vec()
 }
