@@ -1,14 +1,18 @@
-//! What is given bytes: every reader, and models of every kind.
-//!
-//! A target for the handshake of processes belongs here as well.
+//! What is given bytes: every reader, models of every kind, and the start of a connection between processes.
 
 use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use sawmill::adaptor::model::{AdaptorModel, Kept as AdaptorKept};
 use sawmill::adaptor::reader::{Alphabet, Defaults};
 use sawmill::adaptor::tree::Style;
 use sawmill::cli::cluster::read_hosts;
+use sawmill::cluster::agreement::{self, Hello, Verdict};
+use sawmill::cluster::channel::{Channel, Key};
 use sawmill::cluster::checkpoint::{Checkpoints, Identity};
 use sawmill::cluster::codec::{decode, encode};
 use sawmill::corpus::conll::{Reader, column};
@@ -51,6 +55,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "adaptor-grammar", seeds: grammar_seeds, run: grammar },
     Target { name: "mallet-state", seeds: state_seeds, run: state },
     Target { name: "hosts", seeds: host_seeds, run: hosts },
+    Target { name: "handshake", seeds: handshake_seeds, run: handshake },
+    Target { name: "hello", seeds: hello_seeds, run: hello },
     Target { name: "checkpoint-part", seeds: part_seeds, run: part },
     Target { name: "checkpoint-files", seeds: checkpoint_seeds, run: checkpoint },
     Target { name: "model-lda", seeds: || models(&["lda"]), run: lda },
@@ -109,7 +115,7 @@ fn document_seeds() -> Vec<Vec<u8>> {
     let text =
         "#DOC\td1\tcategory\nthe first line\nthe 2nd\n\n#DOC\td2\n\nid-1\tlabel\tsome text here\nid-2 l , more\n";
     let mut gz = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
-    std::io::Write::write_all(&mut gz, text.as_bytes()).expect("memory");
+    gz.write_all(text.as_bytes()).expect("memory");
     [texts(&[text, "a\r\nb\r\n", "caf\u{e9} \u{feff}x"]), vec![gz.finish().expect("memory")]].concat()
 }
 
@@ -208,6 +214,59 @@ fn bincode_of(value: &impl serde::Serialize) -> Vec<u8> {
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).expect("packed")
+}
+
+/// Two ends of a connection that leave nothing behind when they are closed.
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let caller = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+    let (answerer, _) = listener.accept().expect("a call");
+    for end in [&caller, &answerer] {
+        socket2::SockRef::from(end).set_linger(Some(Duration::ZERO)).expect("an option of sockets");
+    }
+    (caller, answerer)
+}
+
+fn key() -> Key {
+    Key::new("a secret of the fuzz targets")
+}
+
+/// What a process sends first.
+fn handshake_seeds() -> Vec<Vec<u8>> {
+    let (caller, mut answerer) = connection();
+    let calling = std::thread::spawn(move || {
+        drop(Channel::call(Arc::new(caller), &key(), Instant::now() + Duration::from_millis(200)));
+    });
+    let mut bytes = vec![0; 1 << 12];
+    let read = answerer.read(&mut bytes).expect("it calls");
+    bytes.truncate(read);
+    drop(answerer);
+    calling.join().expect("it gives up");
+    vec![bytes]
+}
+
+/// A caller that sends these bytes and no more.
+fn handshake(bytes: &[u8], _: u64) {
+    let (mut caller, answerer) = connection();
+    caller.write_all(bytes).expect("there is room for them");
+    caller.shutdown(Shutdown::Write).expect("it is connected");
+    drop(Channel::answer(Arc::new(answerer), &key(), Instant::now() + Duration::from_secs(1)));
+}
+
+fn hello_seeds() -> Vec<Vec<u8>> {
+    let facts = vec![("settings".to_string(), "a".repeat(64)), ("workers".to_string(), "2".to_string())];
+    let mut bytes = vec![];
+    agreement::send(&mut bytes, &Hello { process: 1, facts, nonce: None }).expect("a message");
+    let mut verdict = vec![];
+    agreement::send(&mut verdict, &Verdict::Refused("why".to_string())).expect("a message");
+    vec![bytes, verdict]
+}
+
+fn hello(bytes: &[u8], _: u64) {
+    if let Ok(hello) = agreement::receive::<Hello>(&mut &bytes[..]) {
+        agreement::differences(&hello.facts, &[("settings".to_string(), "b".to_string())]);
+    }
+    drop(agreement::receive::<Verdict>(&mut &bytes[..]));
 }
 
 /// A checkpoint with one part, in a folder of its own.
