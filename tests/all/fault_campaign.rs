@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rand::RngExt;
 use sawmill::cluster::rng::{Generator, Purpose, generator};
 
-use crate::support::{Running, folder, run, sawmill, start, wait_until, write};
+use crate::support::{Running, folder, run, sawmill, start, summary, wait_until, write};
 use crate::{induction_job, run_folder, semisupervised_job};
 
 const KINDS: [&str; 8] = ["lda", "switching", "lm", "parser", "adaptor", "induction", "semisupervised", "oracle"];
@@ -34,7 +34,16 @@ fn job(kind: &str, folder: &Path) -> PathBuf {
     }
 }
 
+/// The model, tables of the report, and the summary without figures of cost.
 fn results(kind: &str, out: &Path) -> Vec<Vec<u8>> {
+    let mut summary = summary(out);
+    run_folder::forget_costs(&mut summary);
+    let mut results = files(kind, out);
+    results.push(summary.to_string().into_bytes());
+    results
+}
+
+fn files(kind: &str, out: &Path) -> Vec<Vec<u8>> {
     match kind {
         "induction" => induction_job::results(out),
         "semisupervised" => semisupervised_job::results(out),
@@ -108,7 +117,11 @@ impl Reference {
         let (code, stderr) = self.start(&out, workers, false).end();
         eprintln!("{log} ended with {workers} workers");
         assert_eq!(code, 0, "{log} {stderr}");
-        assert!(results(self.kind, &out) == self.expected, "{log} the result is another one");
+        let found = results(self.kind, &out);
+        for (place, (found, expected)) in found.iter().zip(&self.expected).enumerate() {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned();
+            assert!(found == expected, "{log} result {place}: {} instead of {}", text(found), text(expected));
+        }
         std::fs::remove_dir_all(&out).expect("a folder of the trial");
         faults
     }

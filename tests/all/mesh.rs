@@ -293,6 +293,32 @@ fn training(folder: &Path) -> (PathBuf, PathBuf, Vec<String>) {
     (topics_job::job(folder, topics_job::SHORT), hosts, addresses)
 }
 
+/// Files of the same name, size and beginning on two hosts, which differ in one byte further on.
+#[test]
+fn processes_with_other_inputs_are_refused_and_the_file_is_named() {
+    let folder = folder();
+    let (job, hosts, _) = training(folder.path());
+    let text = corpus(200, 200);
+    let at = text.rfind("x1").expect("a word") + 1;
+    assert!(at > 1 << 16);
+    let texts = [text.clone(), format!("{}2{}", &text[..at], &text[at + 1..])];
+    let settings = std::fs::read_to_string(&job).unwrap().replace("corpus.txt", "${HERE}/corpus.txt");
+    write(folder.path(), "job.toml", settings);
+    let ends = ["0", "1"].map(|process| {
+        let here = folder.path().join(process);
+        std::fs::create_dir(&here).unwrap();
+        write(&here, "corpus.txt", &texts[process.parse::<usize>().unwrap()]);
+        let mut command = sawmill();
+        command.arg("run").arg(&job).arg("--out").arg(folder.path().join("out")).arg("--hosts").arg(&hosts);
+        command.args(["--process", process, "--workers", "1"]).env("SAWMILL_SECRET", SECRET).env("HERE", here);
+        Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    });
+    for (code, stderr) in ends.map(Running::end) {
+        assert_eq!(code, 4, "{stderr}");
+        assert!(stderr.contains("input 1, corpus.txt"), "{stderr}");
+    }
+}
+
 #[test]
 fn processes_with_other_run_folders_are_refused() {
     let folder = folder();

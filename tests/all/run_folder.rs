@@ -266,6 +266,20 @@ fn asked_to_stop_in_a_long_sweep_it_ends_in_time_with_the_checkpoint_before() {
 }
 
 #[test]
+fn asked_to_stop_while_it_reads_it_ends_at_once() {
+    let folder = folder();
+    write(folder.path(), "train.txt", "a b c d e f g h\n".repeat(4_000_000));
+    let job = write(folder.path(), "job.toml", "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['train.txt']\n");
+    let out = folder.path().join("out");
+    let child = start(&job, &out, &["--workers", "1"]);
+    wait_until("it reads", || out.join("job.toml").exists());
+    std::thread::sleep(Duration::from_millis(300));
+    let (seconds, (code, stderr)) = stopped(child, "-TERM");
+    assert!(code == 75 && stderr.contains("while reading"), "{code}: {stderr}");
+    assert!(seconds < Duration::from_secs(5), "{seconds:?}");
+}
+
+#[test]
 fn summaries_of_disturbed_runs_are_those_of_undisturbed_ones() {
     for kind in KINDS {
         let folder = folder();
@@ -289,7 +303,7 @@ fn summaries_of_disturbed_runs_are_those_of_undisturbed_ones() {
 }
 
 /// Removes what is about time, memory, workers and bytes sent, and may differ.
-fn forget_costs(summary: &mut Value) {
+pub fn forget_costs(summary: &mut Value) {
     let costs = ["second", "memory", "bytes", "workers", "mib", "share", "sync"];
     let Some(figures) = summary.as_object_mut() else { return };
     figures.retain(|key, _| !costs.iter().any(|part| key.contains(part)));

@@ -259,6 +259,61 @@ fn launch_brings_a_job_through_a_killed_process() {
     assert_eq!(model(&whole), model(&out));
 }
 
+/// Starts a job of many sweeps as two processes.
+fn launch_long(folder: &Path, flags: &[&str]) -> (Running, PathBuf) {
+    write(folder, "corpus.txt", corpus(200, 300));
+    let job = job(
+        folder,
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 100000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 5\n",
+    );
+    let out = folder.join("launched");
+    let mut command = sawmill();
+    command.args(["launch", "-n", "2"]).args(flags).args(["--", "run"]).arg(&job).arg("--out").arg(&out);
+    command.args(["--workers", "1", "--progress", "none"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    (Running::spawn(&mut command), out)
+}
+
+/// The process id of the second process, once the job has a checkpoint from after `since`.
+fn second_process(out: &Path, since: std::time::SystemTime) -> u32 {
+    let latest = out.join("checkpoints/latest.json");
+    let is_new = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).is_ok_and(|time| time > since);
+    wait_until("a new checkpoint", || is_new(&latest));
+    let sign = std::fs::read(out.join("processes/1.json")).expect("a sign of life");
+    let sign: Value = serde_json::from_slice(&sign).expect("JSON");
+    sign["process_id"].as_u64().expect("a number") as u32
+}
+
+#[test]
+fn launch_kills_a_stuck_process_when_asked_to_stop() {
+    let folder = folder();
+    let (child, out) = launch_long(folder.path(), &["--stop-within", "2"]);
+    let stuck = second_process(&out, std::time::UNIX_EPOCH);
+    kill("-STOP", stuck);
+    let asked = Instant::now();
+    kill("-TERM", child.id());
+    let (code, stderr) = child.end();
+    assert!(code == 75 && stderr.contains("not stopped within 2 s"), "{code}: {stderr}");
+    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+    assert!(!Path::new(&format!("/proc/{stuck}")).exists());
+}
+
+#[test]
+fn launch_counts_retries_since_the_last_checkpoint() {
+    let folder = folder();
+    let (mut child, out) = launch_long(folder.path(), &["--retries", "1"]);
+    for _ in 0..3 {
+        let since = std::time::SystemTime::now();
+        let victim = second_process(&out, since);
+        assert!(child.try_wait().unwrap().is_none(), "it goes on");
+        kill("-KILL", victim);
+    }
+    second_process(&out, std::time::SystemTime::now());
+    kill("-TERM", child.id());
+    let (code, stderr) = child.end();
+    assert_eq!(code, 75, "{stderr}");
+    assert_eq!(stderr.matches("(1 of 1)").count(), 3, "{stderr}");
+}
+
 #[test]
 fn launch_reaches_other_hosts_through_ssh() {
     let folder = folder();
