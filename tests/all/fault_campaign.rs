@@ -212,7 +212,7 @@ fn damage(out: &Path, fault: Fault, rng: &mut Generator) {
 
 #[test]
 fn a_few_trials_end_with_the_undisturbed_result() {
-    for kind in ["lda", "lm", "induction"] {
+    for kind in KINDS {
         Reference::new(kind).trial(1, 0);
     }
 }
