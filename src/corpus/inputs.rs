@@ -18,7 +18,11 @@ use crate::error::{Error, Result};
 
 /// The input files of a job in the job's order, with their hashes.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs(Vec<InputFile>);
+pub struct Inputs {
+    files: Vec<InputFile>,
+    /// Whether there are others, whose content nobody knows before they are read.
+    pub has_streams: bool,
+}
 
 #[derive(Clone, Debug)]
 struct InputFile {
@@ -90,13 +94,14 @@ impl Inputs {
         for (path, file) in hashed {
             by_path.insert(path, file.map_err(|e| Error::input(path, e))?);
         }
-        Ok(Inputs(paths.iter().filter_map(|path| by_path[path].clone()).collect()))
+        let files: Vec<InputFile> = paths.iter().filter_map(|path| by_path[path].clone()).collect();
+        Ok(Inputs { has_streams: files.len() < paths.len(), files })
     }
 
     /// A hash of all contents, in the order in which the job names them.
     pub fn digest(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
-        for file in &self.0 {
+        for file in &self.files {
             hasher.update(file.hash.as_bytes());
         }
         *hasher.finalize().as_bytes()
@@ -108,7 +113,7 @@ impl Inputs {
             bytes: file.stamp.bytes,
             blake3: file.hash.to_hex().to_string(),
         };
-        self.0.iter().map(record).collect()
+        self.files.iter().map(record).collect()
     }
 
     /// Name and hash of each file, for processes to compare with those that others read.
@@ -117,12 +122,12 @@ impl Inputs {
         let fact = |(number, file): (usize, &InputFile)| {
             (format!("input {number}, {}", name(file)), format!("BLAKE3 {}", file.hash.to_hex()))
         };
-        (1..).zip(&self.0).map(fact).collect()
+        (1..).zip(&self.files).map(fact).collect()
     }
 
     /// Fails if one of the files with `is_read` is not what it was when it was hashed: nobody can tell what was read then.
     pub fn check_unchanged(&self, is_read: impl Fn(&Path) -> bool) -> Result<()> {
-        for file in self.0.iter().filter(|file| is_read(&file.path)) {
+        for file in self.files.iter().filter(|file| is_read(&file.path)) {
             let failed = |e: io::Error| Error::input(&file.path, e);
             let is_untouched = Stamp::of(&std::fs::metadata(&file.path).map_err(failed)?) == file.stamp;
             let is_same = || hash_file(&file.path).map(|now| now.is_some_and(|now| now.hash == file.hash));

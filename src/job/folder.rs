@@ -21,6 +21,9 @@ pub const LOCK: &str = ".lock";
 /// The names of all files that were written with [`RunFolder::write`] and its like, a line each.
 const LEDGER: &str = ".files";
 
+/// Marks a run that was moved aside, and may be removed when the one that took its place is finished.
+const ASIDE: &str = ".moved-aside";
+
 /// Folder of checkpoints.
 pub const CHECKPOINTS: &str = "checkpoints";
 
@@ -135,13 +138,18 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
         let message = format!("{} is not of this run: move it, or choose another folder with --out", foreign.display());
         return Err(Error::Usage(format!("--fresh: {message}")));
     }
-    // Whoever writes the folder holds its lock.
-    drop(RunFolder::create(path)?);
+    let _locks = lock_all(path)?;
     let previous = previous(path);
-    if previous.exists() && !is_done {
+    let is_ours = previous.join(ASIDE).exists();
+    if is_ours && !is_done {
         return remove_run(path);
     }
     remove_previous(path)?;
+    if previous.symlink_metadata().is_ok() {
+        let message = format!("{} is in the way and not sawmill's to remove; move it", previous.display());
+        return Err(Error::Usage(format!("--fresh: {message}")));
+    }
+    fs::write(path.join(ASIDE), "").map_err(|e| Error::output(path, e))?;
     fs::rename(path, &previous).map_err(|e| {
         let message = format!("cannot move {} aside to {}: {e}", path.display(), previous.display());
         Error::Usage(format!("--fresh: {message}; choose another folder with --out"))
@@ -151,7 +159,18 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
 /// Removes the run that was moved aside, now that the new one is finished.
 pub fn remove_previous(path: &Path) -> Result<()> {
     let previous = previous(path);
-    if is_run_folder(&previous) { remove_run(&previous) } else { Ok(()) }
+    if previous.join(ASIDE).exists() { remove_run(&previous) } else { Ok(()) }
+}
+
+/// Locks a run folder and those below it, so that nobody writes into them.
+fn lock_all(path: &Path) -> Result<Vec<RunFolder>> {
+    let mut locks = vec![RunFolder::create(path)?];
+    for entry in fs::read_dir(path).map_err(|e| Error::output(path, e))?.flatten() {
+        if is_run_folder(&entry.path()) {
+            locks.extend(lock_all(&entry.path())?);
+        }
+    }
+    Ok(locks)
 }
 
 /// Removes the files of a run, and of those in folders below it (a study's variants), and folders that are empty then.
@@ -162,7 +181,8 @@ fn remove_run(path: &Path) -> Result<()> {
         }
     }
     remove_all(&own_files(path))?;
-    remove_all(&[path.join(MANIFEST), path.join(LEDGER), path.join(LOCK)])?;
+    // The mark last: until then, the folder is known as one to be removed.
+    remove_all(&[MANIFEST, LEDGER, LOCK, ASIDE].map(|name| path.join(name)))?;
     let _ = fs::remove_dir(path); // a user's own files may be left in it
     Ok(())
 }
@@ -201,7 +221,7 @@ fn own_files(path: &Path) -> Vec<PathBuf> {
 /// run: before it, there are only the lock and signs of life.
 fn stray_file(path: &Path) -> Option<PathBuf> {
     let mut known: BTreeSet<PathBuf> = heartbeat::files_below(path).into_iter().collect();
-    known.extend([LEDGER, LOCK].map(|name| path.join(name)));
+    known.extend([LEDGER, LOCK, ASIDE].map(|name| path.join(name)));
     known.insert(beside(&path.join(MANIFEST)));
     if is_run_folder(path) {
         known.insert(path.join(MANIFEST));
@@ -254,9 +274,8 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
 
 /// Where a file is written until it is whole.
 fn beside(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".tmp");
-    PathBuf::from(beside)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.sawmill-tmp"))
 }
 
 /// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. A link is
@@ -393,6 +412,13 @@ mod tests {
         start(b"newer");
         remove_previous(&out).unwrap();
         assert!(!previous(&out).exists());
+        // A folder of that name which somebody else has made is neither removed nor a reason to lose the run.
+        fs::create_dir(previous(&out)).unwrap();
+        fs::write(previous(&out).join("thesis.tex"), "mine").unwrap();
+        for is_done in [false, true] {
+            assert!(move_aside(&out, is_done).unwrap_err().to_string().contains("in the way"));
+        }
+        assert_eq!(fs::read(out.join("model")).unwrap(), b"newer");
         fs::write(out.join("thesis.tex"), "mine").unwrap();
         assert!(move_aside(&out, true).unwrap_err().to_string().contains("thesis.tex"));
     }

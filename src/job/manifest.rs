@@ -54,6 +54,8 @@ pub struct Manifest {
     pub started: u64,
     pub updated: u64,
     pub seconds: f64,
+    /// Hash of the settings that the result follows from, the roles of the inputs among them; empty for a study.
+    pub settings: String,
     /// The files that are read, with their hashes; empty for a study, and for a run that follows changes.
     pub inputs: Vec<InputRecord>,
 }
@@ -123,6 +125,7 @@ pub mod tests {
             started: 1,
             updated: 2,
             seconds: 1.0,
+            settings: "11".to_string(),
             inputs: vec![],
         }
     }

@@ -187,6 +187,21 @@ impl Plan {
         }
     }
 
+    /// Hash of the settings that the result follows from, the parts of the inputs among them; none for a study, whose variants
+    /// have their own.
+    pub fn fingerprint(&self) -> Option<[u8; 32]> {
+        match self {
+            Plan::Oracle(plan) => Some(plan.fingerprint()),
+            Plan::Topics(plan) => Some(plan.fingerprint()),
+            Plan::Lm(plan) => Some(plan.fingerprint()),
+            Plan::Parser(plan) => Some(plan.fingerprint()),
+            Plan::Semisupervised(plan) => Some(plan.fingerprint()),
+            Plan::Induction(plan) => Some(plan.fingerprint()),
+            Plan::Adaptor(plan) => Some(plan.fingerprint()),
+            Plan::Study(_) => None,
+        }
+    }
+
     /// Runs the job and returns the exit code.
     pub fn run(&self, session: &mut Session) -> Result<u8> {
         match self {

@@ -14,6 +14,7 @@ use super::{Job, Plan};
 use crate::cluster::checkpoint::hex;
 use crate::cluster::engine::{Cluster, build_hash};
 use crate::cluster::rng::GENERATOR;
+use crate::cluster::stop::stop_flag;
 use crate::corpus::inputs::Inputs;
 use crate::error::{Error, Result, exit};
 use crate::progress::Style;
@@ -64,16 +65,28 @@ impl Session {
     /// Brings the run folder to its finished state: starts the job, continues it, or finds that it is done. Returns the exit code.
     pub fn run(&mut self, job: &Job, plan: &Plan) -> Result<u8> {
         let is_leader = self.cluster.is_leader();
+        let kind = job.header().kind;
+        if self.watch && kind != "oracle" {
+            return Err(Error::Usage(format!(
+                "--watch follows changes of treebanks, in oracle jobs; this is a {kind} job"
+            )));
+        }
+        if kind != "oracle" {
+            stop_flag()?; // from here on, a request to stop is heard
+        }
+        // One spelling for the folder, whatever links lead to it.
+        self.out = self.out.canonicalize().unwrap_or(self.out.clone());
+        if !self.watch {
+            self.inputs = Arc::new(Inputs::hash(&plan.files(), self.cluster.threads)?);
+        }
         if self.fresh && is_leader {
             let is_done = Manifest::load(&self.out).is_ok_and(|manifest| manifest.state == State::Done);
             move_aside(&self.out, is_done)?;
         }
-        if !self.watch {
-            self.inputs = Arc::new(Inputs::hash(&plan.files(), self.cluster.threads)?);
-        }
         // Locked before it is looked at, so that what is found stays as it is.
         let folder = if is_leader { Some(RunFolder::create(&self.out)?) } else { None };
-        let standing = self.standing(job)?;
+        let settings = plan.fingerprint().map_or(String::new(), |hash| hex(&hash));
+        let standing = self.standing(job, &settings)?;
         if standing == Standing::Done {
             if is_leader {
                 remove_previous(&self.out)?;
@@ -81,7 +94,7 @@ impl Session {
             }
             return Ok(exit::DONE);
         }
-        self.record = folder.map(|folder| Record::start(self, folder, job, standing)).transpose()?;
+        self.record = folder.map(|folder| Record::start(self, folder, job, settings, standing)).transpose()?;
         let result = plan.run(self);
         if let Some(record) = &self.record {
             match &result {
@@ -96,13 +109,22 @@ impl Session {
     /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it, and a
     /// run that follows changes starts over. Only the leader judges what it finds: it may be at work in the folder while the
     /// others look.
-    fn standing(&self, job: &Job) -> Result<Standing> {
+    fn standing(&self, job: &Job, settings: &str) -> Result<Standing> {
+        let kind = job.header().kind;
+        if let Some(other) = Manifest::load(&self.out).ok().filter(|manifest| manifest.kind != kind) {
+            let (out, other) = (self.out.display(), other.kind);
+            let message = format!("{out} holds a run of a {other} job, and this is a {kind} job");
+            return Err(Error::Usage(format!(
+                "{message}; choose another folder with --out, or start over with --fresh"
+            )));
+        }
         if matches!(job, Job::Study(_)) || self.watch {
             return Ok(if is_run_folder(&self.out) { Standing::Unfinished } else { Standing::New });
         }
         let identity = Identity {
             job: &job.to_toml(),
             inputs: &self.inputs,
+            settings,
             build: &hex(&build_hash()),
             accepts_other_build: self.accepts_other_build,
         };
@@ -127,7 +149,7 @@ const METRICS: &str = "metrics.jsonl";
 
 impl Record {
     /// Takes the run folder for `job`. If it is continued, what is there stays until it is replaced.
-    fn start(session: &Session, folder: RunFolder, job: &Job, standing: Standing) -> Result<Record> {
+    fn start(session: &Session, folder: RunFolder, job: &Job, settings: String, standing: Standing) -> Result<Record> {
         let header = job.header();
         let (format, version) = Manifest::header();
         let manifest = Manifest {
@@ -147,6 +169,7 @@ impl Record {
             started: now(),
             updated: now(),
             seconds: 0.0,
+            settings,
             inputs: session.inputs.records(),
         };
         let record = Record { folder: Arc::new(folder), manifest: Arc::new(Mutex::new(manifest)) };

@@ -35,6 +35,8 @@ pub struct Identity<'a> {
     /// The resolved job file.
     pub job: &'a str,
     pub inputs: &'a Inputs,
+    /// Hash of the settings that the result follows from, as in the manifest.
+    pub settings: &'a str,
     pub build: &'a str,
     pub accepts_other_build: bool,
 }
@@ -65,32 +67,47 @@ impl Identity<'_> {
     pub fn standing(&self, out: &Path) -> Result<Standing> {
         let Ok(manifest) = Manifest::load(out) else { return Ok(Standing::New) };
         // Without a job file, the run was killed before it started; without checkpoints and results, there is nothing to lose.
-        let Ok(old) = std::fs::read_to_string(out.join(JOB)) else { return Ok(Standing::New) };
-        if manifest.state != State::Done && checkpoint::files_below(&out.join(CHECKPOINTS)).is_empty() {
-            return Ok(Standing::New);
-        }
-        let is_longer = self.compare_settings(out, &old)?;
+        let has_work = manifest.state == State::Done || !checkpoint::files_below(&out.join(CHECKPOINTS)).is_empty();
+        let old = match std::fs::read_to_string(out.join(JOB)) {
+            Ok(old) if has_work => old,
+            Err(_) if has_work => return Err(refuse(out, format!("holds a run whose {JOB} is missing"))),
+            _ => return Ok(Standing::New),
+        };
+        let is_longer = self.compare_settings(out, &old, &manifest)?;
         self.compare_inputs(out, &manifest)?;
         self.compare_builds(out, &manifest)?;
-        let is_done = manifest.state == State::Done && !is_longer && is_complete(out);
+        // What a run that followed changes has read, or one of standard input, is not known.
+        let has_known_inputs = !self.inputs.has_streams && manifest.inputs.len() == self.inputs.records().len();
+        let is_done = manifest.state == State::Done && !is_longer && has_known_inputs && is_complete(out);
         Ok(if is_done { Standing::Done } else { Standing::Unfinished })
     }
 
     /// Whether the job is the same with more sweeps. Fails if it is another one.
-    fn compare_settings(&self, out: &Path, old: &str) -> Result<bool> {
+    fn compare_settings(&self, out: &Path, old: &str, manifest: &Manifest) -> Result<bool> {
         let (old, new) = (leaves(old), leaves(self.job));
         let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-        let differing = keys.into_iter().filter(|key| old.get(*key) != new.get(*key) && !is_free(key, &new));
+        // Settings that name inputs may differ as long as each file has the part that it had: training, test, a treebank.
+        let has_same_parts = manifest.settings == self.settings;
+        let is_free = |key: &str| is_harmless(key) || (has_same_parts && names_inputs(key, &new));
+        let differing = keys.into_iter().filter(|key| old.get(*key) != new.get(*key) && !is_free(key));
         let (mut is_longer, mut differences) = (false, vec![]);
         for key in differing {
             let [before, now] = [&old, &new].map(|settings| settings.get(key));
             match is_raised(key, before, now, &new) {
-                true => is_longer = true,
+                true if has_same_parts => is_longer = true,
+                true => differences.push(format!(
+                    "\n  {key}: {} -> {}, which changes what the sweeps before it do",
+                    shown(before),
+                    shown(now)
+                )),
                 false => differences.push(format!("\n  {key}: {} -> {}", shown(before), shown(now))),
             }
         }
-        if differences.is_empty() {
+        if differences.is_empty() && has_same_parts {
             return Ok(is_longer);
+        }
+        if differences.is_empty() {
+            differences.push("\n  a file that they name has other content".to_string());
         }
         let differences = differences.concat();
         Err(refuse(out, format!("holds a run with other settings:{differences}")))
@@ -136,8 +153,13 @@ fn refuse(out: &Path, why: String) -> Error {
     ))
 }
 
-/// Whether a setting may differ.
-fn is_free(key: &str, new: &BTreeMap<String, Value>) -> bool {
+/// Whether the result is the same whatever a setting is.
+fn is_harmless(key: &str) -> bool {
+    HARMLESS.contains(&key)
+}
+
+/// Whether a setting names input files, which are compared by content.
+fn names_inputs(key: &str, new: &BTreeMap<String, Value>) -> bool {
     let is_below = |parent: &str| key.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     // Not the settings of artificial treebanks, nor how a test set is held out.
     let names_files = |value: &Value| match value {
@@ -147,7 +169,7 @@ fn is_free(key: &str, new: &BTreeMap<String, Value>) -> bool {
     };
     let is_input = INPUTS.iter().any(|parent| is_below(parent)) && new.get(key).is_some_and(names_files);
     let last = key.rsplit('.').next().unwrap_or(key);
-    HARMLESS.contains(&key) || (is_input && !["by", "encoding"].contains(&last))
+    is_input && !["by", "encoding"].contains(&last)
 }
 
 /// Whether a setting is a number of sweeps that has been raised.
@@ -242,7 +264,7 @@ mod tests {
     impl Folder {
         fn standing(&self, job: &str, build: &str, accepts_other_build: bool) -> Result<Standing, String> {
             let inputs = hash(&self.input);
-            let identity = Identity { job, inputs: &inputs, build, accepts_other_build };
+            let identity = Identity { job, inputs: &inputs, settings: "11", build, accepts_other_build };
             identity.standing(&self.folder.path().join("run")).map_err(|e| e.to_string())
         }
     }
@@ -257,7 +279,18 @@ mod tests {
         std::fs::remove_file(run.folder.path().join("run/model")).unwrap();
         assert_eq!(run.standing(JOB_FILE, "00", false), Ok(Standing::Unfinished));
         std::fs::remove_file(run.folder.path().join("run").join(JOB)).unwrap();
-        assert_eq!(run.standing(JOB_FILE, "00", false), Ok(Standing::New));
+        assert!(run.standing(JOB_FILE, "00", false).unwrap_err().contains("job.toml is missing"));
+    }
+
+    #[test]
+    fn files_with_other_parts_are_other_inputs() {
+        let run = finished();
+        let inputs = hash(&run.input);
+        let other = JOB_FILE.replace("train = ['/x/a']", "train = []\ntest = ['/x/a']");
+        let (job, out) = (other.as_str(), run.folder.path().join("run"));
+        let identity = Identity { job, inputs: &inputs, settings: "12", build: "00", accepts_other_build: false };
+        let message = identity.standing(&out).unwrap_err().to_string();
+        assert!(message.contains("corpus.train") && message.contains("corpus.test"), "{message}");
     }
 
     #[test]

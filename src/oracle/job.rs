@@ -103,6 +103,20 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Hash of the settings that the result follows from: not of how the inputs are cut, nor of where they lie.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(format!("oracle {} {:?} {:?}", self.seed, self.settings, self.treebanks).as_bytes());
+        for input in &self.inputs {
+            let origin = match &input.origin {
+                Origin::File { encoding, .. } => format!("{encoding:?}"),
+                Origin::Synthetic(language) => format!("{language:?}"),
+            };
+            hasher.update(format!("{} {origin}", input.group).as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+
     /// The files that are read.
     pub fn files(&self) -> Vec<PathBuf> {
         let path = |input: &Input| match &input.origin {

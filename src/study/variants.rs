@@ -138,7 +138,7 @@ fn check_name(name: &str) -> Result<(), String> {
             "variants: the name `{name}` has to be of letters, digits, '.', '_' and '-', and begin with a letter or digit"
         ));
     }
-    if TAKEN.contains(&name) || name.contains(".json") || name.ends_with(".toml") {
+    if TAKEN.contains(&name) || name.ends_with(".previous") || name.contains(".json") || name.ends_with(".toml") {
         return Err(format!("variants: the name `{name}` is that of another file in the run folder"));
     }
     Ok(())
