@@ -113,7 +113,7 @@ impl Session {
         let kind = job.header().kind;
         if let Some(other) = Manifest::load(&self.out).ok().filter(|manifest| manifest.kind != kind) {
             let (out, other) = (self.out.display(), other.kind);
-            let message = format!("{out} holds a run of a {other} job, and this is a {kind} job");
+            let message = format!("{out} holds a run of another kind of job: {other}, not {kind}");
             return Err(Error::Usage(format!(
                 "{message}; choose another folder with --out, or start over with --fresh"
             )));

@@ -309,3 +309,59 @@ pub fn forget_costs(summary: &mut Value) {
     figures.retain(|key, _| !costs.iter().any(|part| key.contains(part)));
     figures.values_mut().for_each(forget_costs);
 }
+
+#[test]
+fn files_with_another_part_are_another_job() {
+    let folder = folder();
+    for name in ["a", "b", "c"] {
+        write(folder.path(), name, format!("the {name} of it\n").repeat(40));
+    }
+    let job =
+        write(folder.path(), "job.toml", "kind = 'lm'\nout = 'out'\n[corpus]\n[sampler]\nsweeps = 4\nburn_in = 1\n");
+    let out = folder.path().join("out");
+    let with = |train: &str, test: &str| {
+        let [train, test] = [train, test].map(|names| names.replace("DIR", folder.path().to_str().unwrap()));
+        let [train, test] = [format!("corpus.train={train}"), format!("corpus.test={test}")];
+        start(&job, &out, &["--set", &train, "--set", &test]).end()
+    };
+    succeeds(with("['DIR/a','DIR/b']", "['DIR/c']"));
+    let (code, stderr) = with("['DIR/a']", "['DIR/b','DIR/c']");
+    assert!(code == 2 && stderr.contains("corpus.train"), "{stderr}");
+    assert!(succeeds(with("['DIR/a','DIR/b']", "['DIR/c']")).contains("done already"));
+}
+
+#[test]
+fn the_folder_of_another_kind_of_job_is_refused() {
+    let folder = folder();
+    let oracle = "kind = 'oracle'\nout = 'out'\n[treebanks]\nx = { synth = { sentences = 20 } }\n";
+    let oracle = write(folder.path(), "oracle.toml", oracle);
+    let study = "kind = 'study'\nbase = 'oracle.toml'\nout = 'out'\n[figure]\ny = 'seconds'\n[grid]\n\"oracle.reorder\" = [0, 1]\n";
+    let study = write(folder.path(), "study.toml", study);
+    let out = folder.path().join("out");
+    succeeds(start(&oracle, &out, &[]).end());
+    let (code, stderr) = start(&study, &out, &[]).end();
+    assert!(code == 2 && stderr.contains("another kind of job: oracle, not study"), "{stderr}");
+    assert!(succeeds(start(&oracle, &out, &[]).end()).contains("done already"));
+    // What somebody else keeps beside it is neither removed nor in the way of a plain run.
+    let previous = folder.path().join("out.previous");
+    succeeds(start(&oracle, &previous, &[]).end());
+    assert!(succeeds(start(&oracle, &out, &[]).end()).contains("done already"));
+    assert!(previous.join("manifest.json").exists());
+    let (code, stderr) = start(&oracle, &out, &["--fresh"]).end();
+    assert!(code == 2 && stderr.contains("in the way"), "{stderr}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fresh_start_follows_links_to_the_folder() {
+    let folder = folder();
+    let job = job("lm", folder.path());
+    let (target, link) = (folder.path().join("disk"), folder.path().join("link"));
+    std::fs::create_dir(&target).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for _ in 0..2 {
+        succeeds(start(&job, &link, &["--fresh"]).end());
+        assert!(link.is_symlink() && target.join("model").exists());
+        assert!(!folder.path().join("disk.previous").exists());
+    }
+}
