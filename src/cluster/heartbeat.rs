@@ -124,13 +124,17 @@ fn path(folder: &Path, process: usize) -> PathBuf {
 /// The files that the processes of a job have left in the run folder at `folder`.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_own = |path: &PathBuf| {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let extension = path.extension().unwrap_or_default();
-        let is_number = !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
-        (is_number && (extension == "json" || extension == "tmp")) || (stem == "nonce" && extension.is_empty())
-    };
-    paths.filter(is_own).collect()
+    paths.filter(|path| is_own(path)).collect()
+}
+
+/// Whether a file has the place and the name of one that a process leaves: others may appear at any time.
+pub fn is_own(path: &Path) -> bool {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().unwrap_or_default();
+    let is_number = !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
+    let is_named =
+        (is_number && (extension == "json" || extension == "tmp")) || (stem == "nonce" && extension.is_empty());
+    is_named && path.parent().is_some_and(|folder| folder.ends_with(FOLDER))
 }
 
 /// How often a sign is written.

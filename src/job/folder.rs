@@ -237,7 +237,7 @@ fn stray_below(folder: &Path, known: &BTreeSet<PathBuf>) -> Option<PathBuf> {
         let found = match is_folder {
             true if is_run_folder(&path) => stray_file(&path),
             true => stray_below(&path, known).filter(|_| stray_file(&path).is_some()),
-            false => (!known.contains(&path)).then_some(path),
+            false => (!known.contains(&path) && !heartbeat::is_own(&path)).then_some(path),
         };
         if found.is_some() {
             return found;
