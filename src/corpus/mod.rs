@@ -6,6 +6,8 @@
 //!   -> Block   about a megabyte of whole sentences       piece.rs
 //!   -> Sentence and Tree, or Problems with addresses     conll.rs, tree.rs, diagnostic.rs
 //!
+//! Every file   -> hash of its content                  inputs.rs
+//!
 //! File of documents
 //!   -> Line           of bounded length, as UTF-8        open.rs, text.rs, lines.rs
 //!   -> RawDocument    or Problems with addresses         documents.rs, diagnostic.rs

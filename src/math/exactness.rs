@@ -66,7 +66,7 @@ fn noise<K>(exact: &BTreeMap<K, f64>, draws: usize) -> f64 {
     exact.values().map(|p| deviation(p / sum) / (2.0 * std::f64::consts::PI).sqrt()).sum()
 }
 
-/// [`assert_exact`] for a distance that is already known, with the number of independent draws behind it.
+/// Like [`assert_exact`], for a distance that was computed before, from this many independent draws.
 pub fn assert_near(what: &str, distance: f64, draws: f64, tolerance: f64) {
     let missed = (-2.0 * draws * tolerance * tolerance).exp();
     assert!(missed < MISSED, "{what}: a sampler that is off by {} passes with probability {missed}", 2.0 * tolerance);
