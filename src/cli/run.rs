@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::cluster::ClusterFlags;
 use super::print;
+use crate::cluster::stop::{stop_flag, stop_with_stdin};
 use crate::error::{Error, Result, exit};
 use crate::job::Job;
 use crate::job::file::Document;
@@ -77,7 +78,6 @@ impl Run {
             out: out.clone(),
             fresh: self.fresh,
             accepts_other_build: self.accept_other_build,
-            end_with_stdin: self.end_with_stdin,
             stall_after: self.cluster.stall_after(),
             stop_within: Duration::from_secs(self.stop_within),
             inputs: Arc::default(),
@@ -85,8 +85,12 @@ impl Run {
             progress: self.progress,
             watch: self.watch,
             record: None,
+            study: None,
             is_stopped: false,
         };
+        if self.end_with_stdin {
+            stop_with_stdin(&stop_flag()?);
+        }
         let code = session.run(&job, &plan)?;
         if is_leader && code != exit::RESUME {
             print(&format!("{}\n", report_page(&out).display()))?;

@@ -14,12 +14,14 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use crate::error::{Error, Result, exit};
 
 /// The flags that signals set.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Flags {
     /// By any of the signals, or the end of standard input.
     stop: Arc<AtomicBool>,
     /// By SIGTERM or SIGUSR1.
     in_time: Arc<AtomicBool>,
+    /// By an interrupt.
+    interrupted: Arc<AtomicBool>,
 }
 
 fn flags() -> Result<&'static Flags> {
@@ -27,10 +29,11 @@ fn flags() -> Result<&'static Flags> {
     if let Some(flags) = FLAGS.get() {
         return Ok(flags);
     }
-    let flags = Flags { stop: Arc::default(), in_time: Arc::default() };
+    let flags = Flags::default();
     let register = || -> std::io::Result<()> {
         // In this order: the shutdown looks at the flag before the same signal sets it.
-        signal_hook::flag::register_conditional_shutdown(SIGINT, exit::RESUME.into(), flags.stop.clone())?;
+        signal_hook::flag::register_conditional_shutdown(SIGINT, exit::RESUME.into(), flags.interrupted.clone())?;
+        signal_hook::flag::register(SIGINT, flags.interrupted.clone())?;
         signal_hook::flag::register(SIGINT, flags.stop.clone())?;
         for signal in [SIGTERM, SIGUSR1] {
             signal_hook::flag::register(signal, flags.in_time.clone())?;
@@ -62,7 +65,7 @@ pub fn stop_with_stdin(stop: &Arc<AtomicBool>) {
 /// What the workers of a process are at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Reading: there is nothing to save yet.
+    /// Reading, or counting what will not be saved in between: there is nothing to save yet.
     Reading,
     Sweeping,
     /// Writing a checkpoint.

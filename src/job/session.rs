@@ -14,7 +14,7 @@ use super::{Job, Plan};
 use crate::cluster::checkpoint::hex;
 use crate::cluster::engine::{Cluster, build_hash};
 use crate::cluster::rng::GENERATOR;
-use crate::cluster::stop::stop_flag;
+use crate::cluster::stop::{CurrentPhase, Phase, end_in_time};
 use crate::corpus::inputs::Inputs;
 use crate::error::{Error, Result, exit};
 use crate::progress::Style;
@@ -29,8 +29,6 @@ pub struct Session {
     pub fresh: bool,
     /// Whether to continue what another build of sawmill has started.
     pub accepts_other_build: bool,
-    /// Whether to stop, with a checkpoint, when standard input ends.
-    pub end_with_stdin: bool,
     /// How long to wait for another process that makes no progress.
     pub stall_after: Duration,
     /// How long a sweep may go on after SIGTERM.
@@ -43,6 +41,8 @@ pub struct Session {
     pub inputs: Arc<Inputs>,
     /// The run folder, in the process that writes it, while a job runs.
     pub record: Option<Record>,
+    /// That of the study that the job is a variant of.
+    pub study: Option<Record>,
     /// Whether the job has stopped with a checkpoint; known to every process.
     pub is_stopped: bool,
 }
@@ -57,6 +57,7 @@ impl Session {
             cluster: self.cluster.clone(),
             inputs: Arc::default(),
             record: None,
+            study: self.record.clone(),
             is_stopped: false,
             ..*self
         }
@@ -71,12 +72,10 @@ impl Session {
                 "--watch follows changes of treebanks, in oracle jobs; this is a {kind} job"
             )));
         }
-        if kind != "oracle" {
-            stop_flag()?; // from here on, a request to stop is heard
-        }
         // One spelling for the folder, whatever links lead to it.
         self.out = self.out.canonicalize().unwrap_or(self.out.clone());
         if !self.watch {
+            let _stoppable = self.stoppable()?;
             self.inputs = Arc::new(Inputs::hash(&plan.files(), self.cluster.threads)?);
         }
         if self.fresh && is_leader {
@@ -95,7 +94,10 @@ impl Session {
             return Ok(exit::DONE);
         }
         self.record = folder.map(|folder| Record::start(self, folder, job, settings, standing)).transpose()?;
+        // What is counted in one pass is not saved in between.
+        let stoppable = (kind == "oracle" && !self.watch).then(|| self.stoppable()).transpose()?;
         let result = plan.run(self);
+        drop(stoppable);
         if let Some(record) = &self.record {
             match &result {
                 Err(error) => record.failed(error)?,
@@ -104,6 +106,37 @@ impl Session {
             }
         }
         if self.is_stopped { result.map(|_| exit::RESUME) } else { result }
+    }
+
+    /// Lets a request to stop end the process at once, until what is returned is dropped.
+    fn stoppable(&self) -> Result<impl Drop + use<>> {
+        struct Reading(Arc<CurrentPhase>);
+        impl Drop for Reading {
+            fn drop(&mut self) {
+                self.0.set(Phase::Ended);
+            }
+        }
+        let reading = Reading(Arc::default());
+        self.end_in_time(reading.0.clone())?;
+        Ok(reading)
+    }
+
+    /// Ends the process in time if it is asked to stop and cannot finish its sweep, with the last checkpoint that there is.
+    pub fn end_in_time(&self, phase: Arc<CurrentPhase>) -> Result<()> {
+        let records = [self.record.clone(), self.study.clone()];
+        end_in_time(phase, self.stop_within, move |phase| {
+            let why = match phase {
+                Phase::Reading => "stopped while reading; nothing had to be saved",
+                _ => {
+                    "stopped in the middle of a sweep, which took too long to finish (--stop-within); the last checkpoint counts"
+                }
+            };
+            say!("sawmill: {why}; run the same command again to continue");
+            for record in records.into_iter().flatten() {
+                let _ = record.stopped(record.age()); // the process ends in any case
+            }
+            std::process::exit(exit::RESUME.into());
+        })
     }
 
     /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it, and a
@@ -198,6 +231,11 @@ impl Record {
     pub fn stopped(&self, seconds: f64) -> Result<()> {
         self.manifest.lock().expect("nobody panics with it").seconds = seconds;
         self.save(State::Stopped)
+    }
+
+    /// Seconds since the run was started.
+    fn age(&self) -> f64 {
+        now().saturating_sub(self.manifest.lock().expect("nobody panics with it").started) as f64
     }
 
     /// Records why the run failed.

@@ -13,10 +13,10 @@ use crate::cluster::agreement::Fact;
 use crate::cluster::checkpoint::{Checkpoints, Identity, hex};
 use crate::cluster::engine::{Cluster, build_hash};
 use crate::cluster::heartbeat::Heartbeat;
-use crate::cluster::stop::{CurrentPhase, Phase, end_in_time, stop_flag, stop_with_stdin};
+use crate::cluster::stop::{Phase, stop_flag};
 use crate::cluster::sweep::{Control, Round, Schedule};
 use crate::corpus::inputs::Inputs;
-use crate::error::{Error, Result, exit};
+use crate::error::{Error, Result};
 use crate::progress::{Meter, Unit};
 
 /// A training, to be run.
@@ -57,9 +57,6 @@ impl Training<'_> {
             ));
         }
         let stop = stop_flag()?;
-        if session.end_with_stdin {
-            stop_with_stdin(&stop);
-        }
         let cluster = Cluster { folder: Some(session.out.clone()), ..session.cluster.clone() };
         let checkpoints = self.checkpoints(session);
         let heartbeat =
@@ -83,7 +80,7 @@ impl Training<'_> {
         });
         let started = Instant::now();
         let phase = control.phase.clone();
-        self.end_in_time(session, phase.clone(), started)?;
+        session.end_in_time(phase.clone())?;
         let watcher = Watcher { control, folder, sweep, inputs: session.inputs.clone(), changed: Arc::default() };
         let results = cluster.run(|| self.facts(session), move |worker| program(worker, &watcher));
         phase.set(Phase::Ended);
@@ -113,24 +110,6 @@ impl Training<'_> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.fingerprint).update(&session.inputs.digest());
         *hasher.finalize().as_bytes()
-    }
-
-    /// Ends the process in time if it is asked to stop and cannot finish its sweep, with the last checkpoint that there is.
-    fn end_in_time(&self, session: &Session, phase: Arc<CurrentPhase>, started: Instant) -> Result<()> {
-        let record = session.record.clone();
-        end_in_time(phase, session.stop_within, move |phase| {
-            let why = match phase {
-                Phase::Reading => "stopped while reading; nothing had to be saved",
-                _ => {
-                    "stopped in the middle of a sweep, which took too long to finish (--stop-within); the last checkpoint counts"
-                }
-            };
-            say!("sawmill: {why}; run the same command again to continue");
-            if let Some(record) = record {
-                let _ = record.stopped(started.elapsed().as_secs_f64()); // the process ends in any case
-            }
-            std::process::exit(exit::RESUME.into());
-        })
     }
 
     /// What all processes must agree on: the job, its inputs, and the workers.
