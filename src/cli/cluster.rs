@@ -130,13 +130,23 @@ fn read_secret_file(path: &Path) -> Result<String> {
     Ok(secret)
 }
 
+/// The text of a file of flags: one that is longer than any such file is not read whole.
+fn read_text(file: &Path) -> std::io::Result<String> {
+    const LONGEST: u64 = 1 << 20;
+    let mut text = String::new();
+    match File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)? as u64 {
+        0..=LONGEST => Ok(text),
+        _ => Err(std::io::Error::other("it is longer than 1 MiB")),
+    }
+}
+
 /// One `host:port` per line; blank lines and `#` comments are passed over. What is no file but has a port is a list itself,
 /// with commas between the hosts.
 pub fn read_hosts(file: &Path) -> Result<Vec<String>> {
     let list = file.to_str().filter(|list| list.contains(':') && !file.exists());
     let text = match list {
         Some(list) => list.replace(',', "\n"),
-        None => std::fs::read_to_string(file).map_err(|e| Error::Usage(format!("--hosts {}: {e}", file.display())))?,
+        None => read_text(file).map_err(|e| Error::Usage(format!("--hosts {}: {e}", file.display())))?,
     };
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -20,7 +20,7 @@ mod gather;
 pub mod stream;
 
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,14 @@ pub struct RawDocument<'a> {
     pub label: &'a str,
     /// Its lines (a sentence each, where the file has them so), with a line feed behind each but perhaps the last.
     pub text: &'a str,
+}
+
+/// What documents take from the paths of their files: their own names, where each is a file.
+pub fn names_from_paths(format: Format, files: &[PathBuf]) -> Vec<(String, String)> {
+    match format {
+        Format::Files => files.iter().map(|path| gather::names(path)).collect(),
+        _ => vec![],
+    }
 }
 
 /// Shows each document of the file at `path` (`-`: standard input) to `visit`, and what is wrong to `report`; fails

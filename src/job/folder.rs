@@ -37,15 +37,16 @@ pub struct RunFolder {
 impl RunFolder {
     /// Makes the folder, or takes over one that an earlier run left. Fails at once if nothing can be written.
     pub fn create(path: &Path) -> Result<RunFolder> {
+        if path.is_symlink() && !path.exists() {
+            return Err(Error::output(path, "it is a link to a folder that is not there"));
+        }
         if path.exists() && !path.is_dir() {
             return Err(Error::output(path, "a file of that name is there, not a folder"));
         }
+        check_manifest(path)?;
         if let Some(foreign) = foreign_file(path) {
-            let message = format!(
-                "the folder is not a run folder of sawmill: it holds {}; choose another with --out",
-                foreign.display()
-            );
-            return Err(Error::output(path, message));
+            let message = format!("the folder is not a run folder of sawmill: it holds {}", foreign.display());
+            return Err(Error::output(path, format!("{message}; choose another with --out")));
         }
         fs::create_dir_all(path).map_err(|e| Error::output(path, e))?;
         let open = || File::options().create(true).append(true).open(path.join(LOCK));
@@ -113,7 +114,19 @@ impl RunFolder {
 
 /// Whether all files are there that the run at `path` has written.
 pub fn is_complete(path: &Path) -> bool {
-    ledger(path).iter().all(|name| path.join(name).exists())
+    let ledger = ledger(path);
+    !ledger.is_empty() && ledger.iter().all(|name| path.join(name).exists())
+}
+
+/// Fails where the folder has a manifest that is not sawmill's, or that this version cannot read: whose the other files are is
+/// not known then.
+fn check_manifest(path: &Path) -> Result<()> {
+    match manifest::Manifest::load(path) {
+        Err(why) if path.join(MANIFEST).exists() => {
+            Err(Error::Usage(format!("{why}; choose another folder with --out")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a run has left something at `path`.
@@ -134,6 +147,7 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
     if !path.exists() {
         return Ok(());
     }
+    check_manifest(path)?;
     if let Some(foreign) = stray_file(path) {
         let message = format!("{} is not of this run: move it, or choose another folder with --out", foreign.display());
         return Err(Error::Usage(format!("--fresh: {message}")));

@@ -69,12 +69,11 @@ impl Manifest {
     /// The manifest in the run folder at `path`.
     pub fn load(path: &Path) -> Result<Manifest> {
         let file = path.join(MANIFEST);
-        let refuse =
-            |why: String| Error::Usage(format!("{} is not a run folder: {} {why}", path.display(), file.display()));
+        let refuse = |why: String| Error::Usage(format!("{} is not a run folder: {MANIFEST} {why}", path.display()));
         let text = std::fs::read_to_string(&file).map_err(|e| refuse(format!("cannot be read: {e}")))?;
         let header: Header = serde_json::from_str(&text).unwrap_or_default();
         if header.format != FORMAT {
-            return Err(refuse("is not a manifest of sawmill".to_string()));
+            return Err(refuse("is not a manifest of sawmill, or damaged".to_string()));
         }
         if header.version != VERSION {
             return Err(refuse(format!("has version {}; this sawmill reads version {VERSION}", header.version)));

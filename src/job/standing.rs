@@ -107,7 +107,8 @@ impl Identity<'_> {
             return Ok(is_longer);
         }
         if differences.is_empty() {
-            differences.push("\n  a file that they name has other content".to_string());
+            self.compare_inputs(out, manifest)?;
+            differences.push("\n  the names of files, which are names of documents here".to_string());
         }
         let differences = differences.concat();
         Err(refuse(out, format!("holds a run with other settings:{differences}")))
@@ -199,24 +200,30 @@ fn shown(value: Option<&Value>) -> String {
     value.map_or("not set".to_string(), Value::to_string)
 }
 
-/// In what the inputs of a run differ from those of before, a line each.
+/// In what the inputs of a run differ from those of before, a line each. A file is matched by its path, and a file that was
+/// moved by its content.
 fn changes(old: &[InputRecord], new: &[InputRecord]) -> Vec<String> {
     let short =
         |file: &InputRecord| format!("{} bytes, BLAKE3 {}", file.bytes, &file.blake3[..file.blake3.len().min(12)]);
-    let mut lines = vec![];
-    for place in 0..old.len().max(new.len()) {
-        lines.extend(match (old.get(place), new.get(place)) {
-            (Some(old), Some(new)) if old.blake3 == new.blake3 => None,
-            (Some(old), Some(new)) if old.path == new.path => {
-                Some(format!("\n  {}: {} -> {}", new.path, short(old), short(new)))
-            }
-            (Some(old), Some(new)) => {
-                Some(format!("\n  {} ({}) -> {} ({})", old.path, short(old), new.path, short(new)))
-            }
-            (Some(old), None) => Some(format!("\n  {} is no longer read", old.path)),
-            (None, Some(new)) => Some(format!("\n  {} was not read before", new.path)),
-            (None, None) => None,
+    let [old_paths, new_paths] =
+        [old, new].map(|files| files.iter().map(|file| (&file.path, file)).collect::<BTreeMap<_, _>>());
+    let [gone, come]: [Vec<&InputRecord>; 2] =
+        [(&old_paths, &new_paths), (&new_paths, &old_paths)].map(|(these, those)| {
+            these.iter().filter(|(path, _)| !those.contains_key(*path)).map(|(_, file)| *file).collect()
         });
+    let is_among = |file: &InputRecord, files: &[&InputRecord]| files.iter().any(|other| other.blake3 == file.blake3);
+    let mut lines = vec![];
+    for (path, file) in &new_paths {
+        if let Some(before) = old_paths.get(path).filter(|before| before.blake3 != file.blake3) {
+            lines.push(format!("\n  {path}: {} -> {}", short(before), short(file)));
+        }
+    }
+    let removed = gone.iter().filter(|file| !is_among(file, &come));
+    lines.extend(removed.map(|file| format!("\n  {} ({}) is no longer read", file.path, short(file))));
+    let added = come.iter().filter(|file| !is_among(file, &gone));
+    lines.extend(added.map(|file| format!("\n  {} ({}) was not read before", file.path, short(file))));
+    if lines.is_empty() {
+        lines.push("\n  the same files, in another order".to_string());
     }
     lines
 }
@@ -321,5 +328,33 @@ mod tests {
         std::fs::File::options().append(true).open(&run.input).unwrap().set_modified(time).unwrap();
         let message = run.standing(JOB_FILE, "00", false).unwrap_err();
         assert!(message.contains("other inputs") && message.contains("4 bytes, BLAKE3"), "{message}");
+    }
+
+    #[test]
+    fn a_run_whose_ledger_is_gone_is_not_done() {
+        let run = finished();
+        std::fs::remove_file(run.folder.path().join("run/.files")).unwrap();
+        assert_eq!(run.standing(JOB_FILE, "00", false), Ok(Standing::Unfinished));
+    }
+
+    #[test]
+    fn inputs_are_compared_by_path_and_then_by_content() {
+        let record = |(path, content): &(&str, &str)| InputRecord {
+            path: path.to_string(),
+            bytes: content.len() as u64,
+            blake3: content.to_string(),
+        };
+        let lines = |old: &[(&str, &str)], new: &[(&str, &str)]| {
+            let [old, new] = [old, new].map(|files| files.iter().map(record).collect::<Vec<_>>());
+            changes(&old, &new).concat().trim().to_string()
+        };
+        let old = [("a", "1"), ("b", "2"), ("c", "3")];
+        assert_eq!(lines(&old, &[("a", "1"), ("c", "3")]), "b (1 bytes, BLAKE3 2) is no longer read");
+        assert_eq!(
+            lines(&old, &[("0", "0"), ("a", "1"), ("b", "2"), ("c", "3")]),
+            "0 (1 bytes, BLAKE3 0) was not read before"
+        );
+        assert_eq!(lines(&old, &[("a", "1"), ("b", "20"), ("d", "3")]), "b: 1 bytes, BLAKE3 2 -> 2 bytes, BLAKE3 20");
+        assert!(lines(&old, &[("b", "2"), ("a", "1"), ("c", "3")]).contains("another order"));
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
-use crate::corpus::documents::Format;
+use crate::corpus::documents::{Format, names_from_paths};
 use crate::corpus::text::Encoding;
 use crate::corpus::tokens::Tokenisation;
 use crate::error::{Error, Result};
@@ -304,6 +304,9 @@ impl Plan {
         let sampler = (self.tables_every, self.before_ngrams, self.schedule.shards, self.schedule.sync_every);
         let model = (&self.tokenisation, self.min_count, &self.model, sampler);
         hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
+        for (id, label) in names_from_paths(self.format, &self.files) {
+            hasher.update(format!("{id:?} {label:?}").as_bytes());
+        }
         *hasher.finalize().as_bytes()
     }
 }

@@ -37,6 +37,7 @@ fn devices_and_huge_files_are_not_read_to_their_end() {
     write(folder.path(), "text", "a b\n");
     let job = "kind = 'adaptor'\nout = 'out'\n[corpus]\ntrain = ['text']\n[grammar]\nfile = '/dev/zero'\n";
     let job = write(folder.path(), "adaptor.toml", job);
+    refused(&["launch", "--hosts", "/dev/zero", "--", "run", job.to_str().unwrap()], 2, "longer than 1 MiB");
     refused(&["run", job.to_str().unwrap()], 3, "/dev/zero: there is more than 64 MiB of text");
 }
 

@@ -1,12 +1,14 @@
 //! What `sawmill run` does in each state of a run folder, and whose files it touches.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Running, folder, run, sawmill, start, summary, wait_until, write};
+use crate::support::{Running, conllu, folder, run, sawmill, start, summary, wait_until, write};
 use crate::{adaptor_job, lm_job, ngram_job, parser_job, topics_job};
 
 const SAMPLER: &str = "[sampler]\nsweeps = 60\nsync_every = 2\n";
@@ -69,6 +71,13 @@ fn interrupted(job: &Path, out: &Path) {
 
 fn manifest(out: &Path) -> String {
     std::fs::read_to_string(out.join("manifest.json")).unwrap_or_default()
+}
+
+/// The sweep of the newest checkpoint, by its folder's name.
+fn checkpoint(out: &Path) -> String {
+    let folders = std::fs::read_dir(out.join("checkpoints")).into_iter().flatten().flatten();
+    let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("sweep-")).max().unwrap_or_default()
 }
 
 /// Whether the run of a process has taken the folder.
@@ -158,8 +167,14 @@ fn an_input_that_changed_anywhere_is_refused_and_a_touched_one_is_not() {
 
 #[test]
 fn another_build_continues_only_if_it_is_told_to() {
+    for kind in KINDS {
+        continues_another_build_if_it_is_told_to(kind);
+    }
+}
+
+fn continues_another_build_if_it_is_told_to(kind: &str) {
     let folder = folder();
-    let job = job("lm", folder.path());
+    let job = job(kind, folder.path());
     let out = folder.path().join("out");
     interrupted(&job, &out);
     for name in ["manifest.json", "checkpoints/latest.json", "checkpoints/previous.json"] {
@@ -170,9 +185,9 @@ fn another_build_continues_only_if_it_is_told_to() {
     let more = ["--set", "sampler.sweeps=100000"];
     let (code, stderr) = start(&job, &out, &more).end();
     assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
+    let before = checkpoint(&out);
     let child = start(&job, &out, &[&more[..], &["--accept-other-build"]].concat());
-    wait_until("a round", || std::fs::read_to_string(out.join("metrics.jsonl")).is_ok_and(|m| m.contains("sweep")));
-    drop(child);
+    wait_until(kind, || is_written_by(&out, child.id()) && checkpoint(&out) > before);
 }
 
 #[test]
@@ -277,6 +292,126 @@ fn asked_to_stop_while_it_reads_it_ends_at_once() {
     let (seconds, (code, stderr)) = stopped(child, "-TERM");
     assert!(code == 75 && stderr.contains("while reading"), "{code}: {stderr}");
     assert!(seconds < Duration::from_secs(5), "{seconds:?}");
+}
+
+/// A sparse file takes no place on the disk, but all its bytes are hashed.
+#[test]
+fn asked_to_stop_while_it_hashes_its_inputs_it_ends_at_once() {
+    let folder = folder();
+    File::create(folder.path().join("train.txt")).unwrap().set_len(1 << 38).unwrap();
+    let job = write(folder.path(), "job.toml", "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['train.txt']\n");
+    let child = start(&job, &folder.path().join("out"), &["--workers", "1"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let (seconds, (code, stderr)) = stopped(child, "-TERM");
+    assert!(code == 75 && stderr.contains("while reading"), "{code}: {stderr}");
+    assert!(seconds < Duration::from_secs(5), "{seconds:?}");
+}
+
+#[test]
+fn an_oracle_job_that_is_asked_to_stop_says_so_and_starts_over() {
+    let folder = folder();
+    let job =
+        "kind = 'oracle'\nout = 'out'\n[oracle]\nreorder = 9\n[treebanks]\nx = { synth = { sentences = 400_000 } }\n";
+    let job = write(folder.path(), "job.toml", job);
+    let out = folder.path().join("out");
+    let child = start(&job, &out, &["--workers", "1"]);
+    wait_until("it counts", || out.join("job.toml").exists());
+    let (seconds, (code, stderr)) = stopped(child, "-TERM");
+    assert!(code == 75 && seconds < Duration::from_secs(5), "{code} after {seconds:?}: {stderr}");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("stopped"), "{status}");
+    let small = ["--set", "treebanks.x.synth.sentences=200"];
+    succeeds(start(&job, &out, &small).end());
+    assert!(succeeds(start(&job, &out, &small).end()).contains("done already"));
+}
+
+/// A scheduler's signal and one interrupt are two requests to stop, not an order to end at once.
+#[test]
+fn only_a_second_interrupt_ends_at_once() {
+    let folder = folder();
+    write(folder.path(), "train.txt", "a b c d e f g h\n".repeat(400));
+    let job = "kind = 'lm'\nout = 'out'\n[corpus]\ntrain = ['train.txt']\n[sampler]\nsweeps = 2000000\nsync_every = 1000000\nsample_every = 1000000\nburn_in = 0\n";
+    let job = write(folder.path(), "job.toml", job);
+    let out = folder.path().join("out");
+    let mut child = start(&job, &out, &["--workers", "1", "--stop-within", "600"]);
+    wait_until("it runs", || out.join("job.toml").exists());
+    std::thread::sleep(Duration::from_millis(1500));
+    for signal in ["-TERM", "-INT"] {
+        run(std::process::Command::new("kill").args([signal, &child.id().to_string()]));
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(child.try_wait().unwrap().is_none(), "it finishes its sweeps after {signal}");
+    }
+    let (seconds, (code, _)) = stopped(child, "-INT");
+    assert!(code == 75 && seconds < Duration::from_secs(5), "{code} after {seconds:?}");
+}
+
+/// What standard input held is gone, and so is what a run that followed changes has read in the meantime.
+#[test]
+fn what_nobody_can_compare_is_never_done_already() {
+    let folder = folder();
+    let job = write(folder.path(), "piped.toml", "kind = 'oracle'\nout = 'out'\n[treebanks]\nx = '-'\n");
+    for heads in [[0, 1, 2], [2, 0, 2]] {
+        let mut command = sawmill();
+        command.arg("run").arg(&job).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Running::spawn(&mut command);
+        child.stdin.take().unwrap().write_all(conllu("s", &heads).as_bytes()).unwrap();
+        assert!(!succeeds(child.end()).contains("done already"));
+    }
+    let job = "kind = 'oracle'\nout = 'watched'\n[treebanks]\nx = 'x.conllu'\n";
+    let job = write(folder.path(), "oracle.toml", job);
+    write(folder.path(), "x.conllu", conllu("s", &[0, 1]));
+    let out = folder.path().join("watched");
+    let child = start(&job, &out, &["--watch"]);
+    wait_until("a report", || out.join("report/summary.json").exists());
+    let (_, (code, stderr)) = stopped(child, "-TERM");
+    assert_eq!(code, 0, "{stderr}");
+    assert!(!succeeds(start(&job, &out, &[]).end()).contains("done already"));
+    assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
+}
+
+#[test]
+fn names_of_files_count_where_they_are_names_of_documents() {
+    let folder = folder();
+    for name in ["a", "b", "c"] {
+        write(folder.path(), name, format!("the {name} of it\n").repeat(40));
+    }
+    let job = "kind = 'topics'\nout = 'out'\n[corpus]\ntrain = ['?']\n[model]\ntopics = 2\n[sampler]\nsweeps = 4\n";
+    let job = write(folder.path(), "job.toml", job);
+    let rename = |from: &str, to: &str| std::fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();
+    for format in ["lines", "files"] {
+        let out = folder.path().join(format!("out-{format}"));
+        let format = format!("corpus.format='{format}'");
+        let start = || start(&job, &out, &["--set", &format]).end();
+        succeeds(start());
+        rename("c", "d");
+        let (code, stderr) = start();
+        match format.contains("lines") {
+            true => assert!(code == 0 && stderr.contains("done already"), "{stderr}"),
+            false => assert!(code == 2 && stderr.contains("names of documents"), "{code} {stderr}"),
+        }
+        rename("d", "c");
+        assert!(succeeds(start()).contains("done already"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_nowhere_and_a_damaged_manifest_are_named() {
+    let folder = folder();
+    let job = job("lm", folder.path());
+    let (link, out) = (folder.path().join("link"), folder.path().join("out"));
+    std::os::unix::fs::symlink(folder.path().join("nowhere"), &link).unwrap();
+    let (code, stderr) = start(&job, &link, &[]).end();
+    assert!(code == 2 && stderr.contains("a link to a folder that is not there"), "{stderr}");
+    succeeds(start(&job, &out, &[]).end());
+    let whole = std::fs::read(out.join("manifest.json")).unwrap();
+    std::fs::write(out.join("manifest.json"), &whole[..whole.len() / 2]).unwrap();
+    for more in [&[][..], &["--fresh"]] {
+        let (code, stderr) = start(&job, &out, more).end();
+        assert!(code == 2 && stderr.contains("manifest.json is not a manifest of sawmill, or damaged"), "{stderr}");
+    }
+    std::fs::write(out.join("manifest.json"), whole).unwrap();
+    assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
 }
 
 #[test]

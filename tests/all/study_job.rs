@@ -160,6 +160,42 @@ fn killed_and_stopped_a_study_goes_on_in_the_variant_at_hand() {
     assert!(rounds.starts_with("{\"checkpointed\":false") && rounds.contains("\"sweep\":1,"), "{rounds}");
 }
 
+/// A variant that somebody runs on its own is in use, though its study is not.
+#[test]
+fn a_study_does_not_start_over_while_a_variant_is_written() {
+    let folder = folder();
+    let study = study(folder.path(), 8);
+    let out = folder.path().join("out");
+    let (code, stderr) = end(start(&study, &out, &[]));
+    assert_eq!(code, 0, "{stderr}");
+    let before = models(&out);
+    let lock = std::fs::File::options().append(true).open(out.join("plain-3/.lock")).expect("a lock");
+    lock.lock().unwrap();
+    let (code, stderr) = end(start(&study, &out, &["--fresh"]));
+    assert!(code == 2 && stderr.contains("plain-3: another run is writing"), "{stderr}");
+    assert!(models(&out) == before && !folder.path().join("out.previous").exists());
+    drop(lock);
+    let (code, stderr) = end(start(&study, &out, &["--fresh"]));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(models(&out) == before);
+}
+
+#[test]
+fn a_study_that_is_stopped_while_a_variant_reads_says_so() {
+    let folder = folder();
+    let study = study(folder.path(), 8);
+    std::fs::File::create(folder.path().join("train.txt")).unwrap().set_len(1 << 38).unwrap();
+    let out = folder.path().join("out");
+    let child = start(&study, &out, &[]);
+    wait_until("it runs", || out.join("job.toml").exists());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill("-TERM", child.id());
+    let (code, stderr) = end(child);
+    assert!(code == 75 && stderr.contains("while reading"), "{code} {stderr}");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("study job, stopped"), "{status}");
+}
+
 #[test]
 fn several_processes_go_through_the_variants_together() {
     let folder = folder();

@@ -16,7 +16,8 @@ pub(super) fn read(
 ) -> Result<(), Problem> {
     let mut document = Gathered { longest, ..Gathered::default() };
     if format == Format::Files {
-        document.open(1, &name(path), &path.parent().map_or(String::new(), name));
+        let (id, label) = names(path);
+        document.open(1, &id, &label);
     }
     while let Some(line) = lines.next_line()? {
         match format {
@@ -37,6 +38,11 @@ pub(super) fn read(
     }
     document.close(sink);
     Ok(())
+}
+
+/// Id and label of the document that a file is: its name, and that of its folder.
+pub fn names(path: &Path) -> (String, String) {
+    (name(path), path.parent().map_or(String::new(), name))
 }
 
 /// The last part of a path; standard input has none.
