@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::codec::{decode, encode_behind};
 
 const MAGIC: &[u8; 8] = b"SAWMILLC";
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Magic, format, 4 bytes of zero, fingerprint, length of the packed body, its checksum.
 const HEADER: usize = 8 + 4 + 4 + 32 + 8 + 8;
 
@@ -118,6 +118,17 @@ pub struct Manifest {
     #[serde(default)]
     pub build: String,
     pub parts: Vec<Part>,
+    /// XXH3 of all of this but itself: what is damaged must not be taken for another job's.
+    #[serde(default)]
+    pub xxh3: String,
+}
+
+impl Manifest {
+    /// The checksum that it should have.
+    pub fn checksum(&self) -> String {
+        let plain = Manifest { xxh3: String::new(), ..self.clone() };
+        format!("{:016x}", xxh3_64(&serde_json::to_vec(&plain).expect("a manifest is JSON")))
+    }
 }
 
 /// The newest checkpoint that can be continued.
@@ -163,7 +174,9 @@ impl Checkpoints {
     /// one before, and no others.
     pub fn commit(&self, sweep: u64, parts: Vec<Part>) -> io::Result<()> {
         let Identity { fingerprint, layout, build, .. } = self.identity.clone();
-        let manifest = Manifest { format: FORMAT, sweep, fingerprint: hex(&fingerprint), layout, build, parts };
+        let (format, fingerprint, xxh3) = (FORMAT, hex(&fingerprint), String::new());
+        let mut manifest = Manifest { format, sweep, fingerprint, layout, build, parts, xxh3 };
+        manifest.xxh3 = manifest.checksum();
         self.verify(&manifest)?;
         let text = serde_json::to_string_pretty(&manifest).map_err(io::Error::other)?;
         let beside = self.folder.join(NEXT);
@@ -226,6 +239,9 @@ impl Checkpoints {
         let path = self.folder.join(name);
         let manifest: Manifest = serde_json::from_slice(&fs::read(&path)?).map_err(|e| bad(&path, &e.to_string()))?;
         match manifest.format {
+            FORMAT if manifest.xxh3 != manifest.checksum() => {
+                Err(bad(&path, "its checksum does not match: it is damaged"))
+            }
             FORMAT => Ok(manifest),
             format => Err(bad(&path, &format!("made in format {format}; this sawmill reads format {FORMAT}"))),
         }
@@ -382,6 +398,16 @@ mod tests {
             );
         }
         fs::write(&part, whole).unwrap();
+        // A damaged manifest is not taken for one of another job or build.
+        let latest = checkpoints.folder.join(LATEST);
+        let text = fs::read_to_string(&latest).unwrap();
+        for damaged in [text.replace("\"sweep\": 2", "\"sweep\": 3"), text.replace("0707", "0708")] {
+            assert_ne!(damaged, text);
+            fs::write(&latest, damaged).unwrap();
+            let Found { sweep, complaints } = find(&checkpoints);
+            assert!(sweep == Some(1) && complaints[0].contains("damaged"), "{complaints:?}");
+        }
+        fs::write(&latest, text).unwrap();
         assert_eq!(find(&checkpoints), Found { sweep: Some(2), complaints: vec![] });
         fs::remove_file(&part).unwrap();
         assert_eq!(find(&checkpoints).sweep, Some(1));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use sawmill::cluster::checkpoint;
 use serde_json::Value;
 
 use crate::support::{Running, conllu, folder, run, sawmill, start, summary, wait_until, write};
@@ -74,7 +75,7 @@ fn manifest(out: &Path) -> String {
 }
 
 /// The sweep of the newest checkpoint, by its folder's name.
-fn checkpoint(out: &Path) -> String {
+fn newest(out: &Path) -> String {
     let folders = std::fs::read_dir(out.join("checkpoints")).into_iter().flatten().flatten();
     let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with("sweep-")).max().unwrap_or_default()
@@ -177,17 +178,23 @@ fn continues_another_build_if_it_is_told_to(kind: &str) {
     let job = job(kind, folder.path());
     let out = folder.path().join("out");
     interrupted(&job, &out);
-    for name in ["manifest.json", "checkpoints/latest.json", "checkpoints/previous.json"] {
-        let Ok(text) = std::fs::read_to_string(out.join(name)) else { continue };
-        let at = text.find("\"build\": \"").unwrap() + 10;
-        std::fs::write(out.join(name), format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..])).unwrap();
+    let text = manifest(&out);
+    let at = text.find("\"build\": \"").unwrap() + 10;
+    let other = format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..]);
+    std::fs::write(out.join("manifest.json"), other).unwrap();
+    for name in ["latest", "previous"].map(|name| format!("checkpoints/{name}.json")) {
+        let Ok(text) = std::fs::read(out.join(&name)) else { continue };
+        let mut manifest: checkpoint::Manifest = serde_json::from_slice(&text).unwrap();
+        manifest.build = "0".repeat(64);
+        manifest.xxh3 = manifest.checksum();
+        std::fs::write(out.join(name), serde_json::to_vec(&manifest).unwrap()).unwrap();
     }
     let more = ["--set", "sampler.sweeps=100000"];
     let (code, stderr) = start(&job, &out, &more).end();
     assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
-    let before = checkpoint(&out);
+    let before = newest(&out);
     let child = start(&job, &out, &[&more[..], &["--accept-other-build"]].concat());
-    wait_until(kind, || is_written_by(&out, child.id()) && checkpoint(&out) > before);
+    wait_until(kind, || is_written_by(&out, child.id()) && newest(&out) > before);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use sawmill::adaptor::tree::Style;
 use sawmill::cli::cluster::read_hosts;
 use sawmill::cluster::agreement::{self, Hello, Verdict};
 use sawmill::cluster::channel::{Channel, Key};
-use sawmill::cluster::checkpoint::{Checkpoints, Identity};
+use sawmill::cluster::checkpoint::{Checkpoints, Identity, Manifest};
 use sawmill::cluster::codec::{decode, encode};
 use sawmill::corpus::conll::{Reader, column};
 use sawmill::corpus::documents::{Format, read_documents};
@@ -297,6 +297,14 @@ fn checkpoint(bytes: &[u8], number: u64) {
         let names = ["latest.json", "sweep-00000003/shard"];
         let path = folder.path().join(names[(number % 2) as usize]);
         let whole = std::fs::read(&path).expect("a file");
+        // Of a manifest, the checksum is set right, but for one input in eight.
+        let mut bytes = bytes.to_vec();
+        if let Ok(mut manifest) = serde_json::from_slice::<Manifest>(&bytes)
+            && !number.is_multiple_of(16)
+        {
+            manifest.xxh3 = manifest.checksum();
+            bytes = serde_json::to_vec(&manifest).expect("JSON");
+        }
         std::fs::write(&path, bytes).expect("a file that can be written");
         let _ = (checkpoints.find(|_| true), checkpoints.read_part::<Vec<u32>>(3, "shard"));
         let _ = sawmill::cluster::checkpoint::last(folder.path());
