@@ -8,6 +8,7 @@
 //! - `order`: infinite order: every token has a context length of its own
 //! - `column`: lists of numbers in as few bytes as they need
 //! - `lone`: contexts that one token alone has, which need no restaurants
+//! - `deal`: which shard a token belongs to, by its context
 //! - `franchise`: a tree whose tokens are dealt to shards by their contexts, as models of the sweep driver keep it
 //! - `growing`: a tree whose contexts are made when they are first needed
 //! - `merge`: seatings of several shards, brought together and set right
@@ -35,6 +36,7 @@
 
 pub mod base;
 pub mod column;
+pub mod deal;
 pub mod franchise;
 pub mod growing;
 pub mod kept;
