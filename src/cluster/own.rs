@@ -14,6 +14,16 @@ impl Own {
         Own { index: worker.index() as u32, peers: worker.peers() as u32 }
     }
 
+    /// The only worker of a job, which owns all.
+    pub fn all() -> Own {
+        Own { index: 0, peers: 1 }
+    }
+
+    /// How many workers there are.
+    pub fn peers(self) -> usize {
+        self.peers as usize
+    }
+
     #[inline]
     pub fn has(self, number: u32) -> bool {
         number % self.peers == self.index

@@ -85,6 +85,9 @@ pub trait Model {
         false
     }
 
+    /// Exchanges what evaluation needs: called on every worker before [`Model::evaluate`] is, for each own shard.
+    fn prepare_evaluation(&mut self, _post: &mut Post<'_>, _sweep: u64) {}
+
     /// Held-out figures of a shard, to be added up in shard order.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64>;
 
@@ -456,6 +459,8 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Evaluates and adds the result to the history; returns the sum over shards, and the model's snapshot.
     fn evaluate_at(&mut self, worker: &mut Worker, sweep: u64) -> (Vec<f64>, Vec<f64>) {
+        let Driver { model, merge, route, .. } = self;
+        model.prepare_evaluation(&mut Post { worker, merge, route }, sweep);
         let evaluation = add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)));
         let snapshot = self.model.snapshot();
         self.history.push((sweep, evaluation.clone(), snapshot.clone()));

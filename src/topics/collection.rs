@@ -46,7 +46,7 @@ pub struct Catalogue {
 }
 
 /// A worker's documents: by shard, each with its number in the catalogue and its word ids.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Share {
     pub training: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     pub test: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
@@ -196,8 +196,7 @@ fn build_vocabulary(plan: &Plan, words: &Tally<(bool, String)>) -> Result<Vocabu
 
 /// The documents of a worker's own shards.
 fn load(plan: &Plan, catalogue: &Catalogue, vocabulary: &Vocabulary, own: Own) -> Result<Share, String> {
-    // Workers with models of n-grams all have the same tree, that of all documents.
-    let is_mine = |number: usize| plan.model.is_ngram() || own.has(catalogue.shard[number]);
+    let is_mine = |number: usize| own.has(catalogue.shard[number]);
     let mut files: Vec<u32> =
         (0..catalogue.entries.len()).filter(|&n| is_mine(n)).map(|n| catalogue.entries[n].file).collect();
     files.dedup();

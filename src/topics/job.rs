@@ -131,7 +131,10 @@ impl ModelSettings {
 #[serde(default)]
 pub struct SamplerSettings {
     pub sweeps: u64,
+    /// Sweeps between synchronisations.
     pub sync_every: u64,
+    /// Synchronisations in a sweep: how often shards hear of each other's changes in the topics of documents.
+    pub syncs_per_sweep: u32,
     /// Whether the table-based sampler is used too, in models of n-grams, and in every how many sweeps it follows the
     /// token-based one.
     pub tables: bool,
@@ -142,7 +145,14 @@ pub struct SamplerSettings {
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 200, sync_every: 1, tables: true, tables_every: 1, ngram_sweeps: 100 }
+        SamplerSettings {
+            sweeps: 200,
+            sync_every: 1,
+            syncs_per_sweep: 4,
+            tables: true,
+            tables_every: 1,
+            ngram_sweeps: 100,
+        }
     }
 }
 
@@ -193,6 +203,8 @@ pub struct Plan {
     pub order: Order,
     /// In every how many sweeps blocks of tables move, in models of n-grams; 0: in none.
     pub tables_every: u64,
+    /// Synchronisations in a sweep, if there are several shards.
+    pub syncs_per_sweep: u32,
     pub evaluation: EvaluationSettings,
     pub schedule: Schedule,
     /// Sweeps before the first one of the n-gram model that topics rescale.
@@ -214,6 +226,10 @@ impl TopicsJob {
         let refuse = |message: String| Error::Usage(format!("{}: {message}", document.name()));
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
+        require(
+            (1..=256).contains(&self.sampler.syncs_per_sweep),
+            "sampler.syncs_per_sweep has to be between 1 and 256",
+        )?;
         require(
             self.sampler.tables_every > 0,
             "sampler.tables_every is 0; without the table-based sampler, tables = false",
@@ -253,6 +269,7 @@ impl TopicsJob {
             model: self.model.clone(),
             order,
             tables_every: if self.sampler.tables { self.sampler.tables_every } else { 0 },
+            syncs_per_sweep: self.sampler.syncs_per_sweep,
             evaluation: self.evaluation,
             schedule: Schedule {
                 shards: self.shards,
@@ -301,7 +318,8 @@ impl Plan {
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         let settings = (env!("CARGO_PKG_VERSION"), self.seed, &self.test, &self.format, &self.encoding);
-        let sampler = (self.tables_every, self.before_ngrams, self.schedule.shards, self.schedule.sync_every);
+        let syncs = (self.schedule.sync_every, self.syncs_per_sweep);
+        let sampler = (self.tables_every, self.before_ngrams, self.schedule.shards, syncs);
         let model = (&self.tokenisation, self.min_count, &self.model, sampler);
         hasher.update(format!("{settings:?} {model:?} {}", self.training_files).as_bytes());
         for (id, label) in names_from_paths(self.format, &self.files) {

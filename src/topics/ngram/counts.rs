@@ -27,6 +27,10 @@ use crate::restaurant::tree::{Tree, Visits};
 
 use super::seats::Seats;
 
+/// Memory of a restaurant and a dish in a tree.
+const RESTAURANT_BYTES: usize = 16;
+const DISH_BYTES: usize = 20;
+
 /// How topics and the global model come together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Form {
@@ -39,6 +43,12 @@ impl Form {
     /// Whether topic 0 is the global one, outside of documents' topics.
     pub fn has_global(self) -> bool {
         self != Form::Hpytm
+    }
+
+    /// For how many topics a place needs room that so many tokens pass.
+    pub fn room(self, tokens: u32) -> u32 {
+        // In HIERARCHICAL a token's topic may have sent a table across to the global one.
+        if tokens == 0 { 0 } else { tokens + u32::from(self == Form::Hierarchical) }
     }
 }
 
@@ -58,24 +68,12 @@ impl Counts {
     pub fn new(tree: &Tree, form: Form, topics: usize, tokens: &[u32], is_infinite: bool) -> Counts {
         let mut passing = vec![0; tree.restaurants.len()];
         tree.dishes.iter().zip(tokens).for_each(|(dish, &tokens)| passing[dish.restaurant as usize] += tokens);
-        // A token's topic may have sent a table across to the global one.
-        let more = u32::from(form == Form::Hierarchical);
-        let room = |tokens: u32| if tokens == 0 { 0 } else { tokens + more };
         Counts {
-            dishes: Seats::new(topics, tokens.iter().map(|&tokens| room(tokens))),
-            restaurants: Seats::new(topics, passing.into_iter().map(room)).with_weights(),
+            dishes: Seats::new(topics, tokens.iter().map(|&tokens| form.room(tokens))),
+            restaurants: Seats::new(topics, passing.into_iter().map(|tokens| form.room(tokens))).with_weights(),
             coins: if form.has_global() { tree.with_dishes(2) } else { Tree::default() },
             visits: vec![Visits::default(); if is_infinite { tree.restaurants.len() } else { 0 }],
         }
-    }
-
-    /// Takes the counts of `other`, which has the same shape, into the space that is there.
-    pub fn copy_from(&mut self, other: &Counts) {
-        self.dishes.copy_from(&other.dishes);
-        self.restaurants.copy_from(&other.restaurants);
-        self.coins.dishes.clone_from(&other.coins.dishes);
-        self.coins.restaurants.clone_from(&other.coins.restaurants);
-        self.visits.clone_from(&other.visits);
     }
 
     /// Notes that `tokens` more stop at a dish, where the order is infinite.
@@ -87,14 +85,16 @@ impl Counts {
     }
 
     /// Restaurants of any topic that have customers: the nodes of the paper's section 6.3.
-    pub fn nodes(&self) -> usize {
-        let occupied = |place: u32| self.restaurants.list(place).count();
-        (0..self.restaurants.len() as u32).map(occupied).sum()
+    pub fn nodes(&self, restaurants: impl Iterator<Item = u32>) -> usize {
+        restaurants.map(|place| self.restaurants.list(place).count()).sum()
     }
 
-    /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
-        let coins = self.coins.dishes.len() * 20 + self.coins.restaurants.len() * 16;
-        self.dishes.bytes() + self.restaurants.bytes() + coins + self.visits.len() * 8
+    /// Bytes of memory of these restaurants and dishes, the tree included.
+    pub fn bytes_of(&self, restaurants: impl Iterator<Item = u32>, dishes: impl Iterator<Item = u32>) -> usize {
+        // A coin is a restaurant with two dishes.
+        let coins = if self.coins.dishes.is_empty() { 0 } else { RESTAURANT_BYTES + 2 * DISH_BYTES };
+        let visits = if self.visits.is_empty() { 0 } else { size_of::<Visits>() };
+        let of_restaurants = restaurants.map(|place| RESTAURANT_BYTES + coins + visits + self.restaurants.bytes(place));
+        of_restaurants.sum::<usize>() + dishes.map(|dish| DISH_BYTES + self.dishes.bytes(dish)).sum::<usize>()
     }
 }

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::counts::Form;
+use super::dealt::Dealt;
 use super::model::{NgramModel, Setup};
+use crate::cluster::own::Own;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Control, Model, Schedule, train};
 use crate::lm::job::Order;
@@ -42,8 +44,10 @@ fn model_of_shards(form: Form, order: Order, length: u32, tables: bool, shards: 
         learn_alpha: true,
         evaluation: EvaluationSettings::default(),
         shards,
+        syncs_per_sweep: 3,
     };
-    NgramModel::new(setup, symbols, share, |_| true)
+    let dealt = Dealt::new(Own::all(), &mut |messages| messages, symbols, setup.depth(), shards, share);
+    NgramModel::new(setup, symbols, dealt)
 }
 
 /// Checks customers, tables and labels against the tokens, from the longest contexts up.
@@ -51,7 +55,9 @@ fn check(model: &NgramModel) {
     let (tree, counts, form) = (&model.tree, &model.counts, model.setup.form);
     let mut customers = BTreeMap::<(u32, u16), i64>::new();
     let mut coins = BTreeMap::<u32, u32>::new();
-    for (stop, topic) in model.assignments.places(tree) {
+    for (stop, topic) in
+        model.shards.values().flat_map(|shard| &shard.parts).flat_map(|part| NgramModel::stops(tree, part))
+    {
         *customers.entry((stop, topic)).or_default() += 1;
         if form == Form::Switching {
             *coins.entry(2 * tree.dishes[stop as usize].restaurant + u32::from(topic > 0)).or_default() += 1;
@@ -145,7 +151,7 @@ fn chain(form: Form, order: Order, tables: bool, sweeps: u64) -> Vec<Mean> {
                 let dishes = model.tree.levels[depth].dishes.clone();
                 dishes.flat_map(|dish| model.counts.dishes.list(dish)).map(|entry| entry.tables as f64).sum::<f64>()
             };
-            let topics = model.assignments.topics();
+            let topics: Vec<u16> = model.shards[&0].parts[0].topics.clone();
             let figures = [
                 level(model.tree.depth()),
                 level(0),

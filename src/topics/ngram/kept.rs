@@ -16,7 +16,7 @@ use crate::error::{Result, ensure, is_positive};
 use crate::job::model_file::{self, Stored};
 use crate::lm::job::Order;
 use crate::lm::text::Symbols;
-use crate::restaurant::kept::{KeptTree, rises};
+use crate::restaurant::kept::{KeptTree, Kind, rises};
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::DEEPEST;
 use crate::topics::counts::MAX_TOPICS;
@@ -53,14 +53,24 @@ pub struct Kept {
     pub seats: Vec<(u16, u32, u32)>,
 }
 
-impl Kept {
-    /// What a worker has learned: every worker holds all counts.
-    pub fn new(vocabulary: Vocabulary, tokenisation: Tokenisation, model: &NgramModel) -> Kept {
-        let (tree, counts, setup) = (model.tree(), model.counts(), model.setup());
-        let shared = model.hyperparameters();
+/// What a worker keeps of its restaurants, or several workers together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KeptCounts {
+    tree: KeptTree,
+    throws: Vec<[u32; 2]>,
+    visits: Vec<[u32; 2]>,
+    lists: Vec<u32>,
+    seats: Vec<(u16, u32, u32)>,
+}
+
+impl KeptCounts {
+    /// Those of a worker. Of the restaurants that several shards share, only the first worker keeps the dishes.
+    pub fn new(model: &NgramModel, is_first: bool) -> KeptCounts {
+        let (tree, counts, form) = (model.tree(), model.counts(), model.setup().form);
         let (mut throws, mut visits, mut lists, mut seats) = (vec![], vec![], vec![], vec![]);
         let is_kept = |restaurant: u32| counts.restaurants.list(restaurant).next().is_some();
-        let is_dish_kept = |dish: u32| counts.dishes.list(dish).next().is_some();
+        let is_dish_kept =
+            |dish: u32| (is_first || !model.is_shared(dish)) && counts.dishes.list(dish).next().is_some();
         let kept = KeptTree::new(tree, is_kept, is_dish_kept, |restaurant, dish| {
             if let Some(dish) = dish {
                 lists.push(seats.len() as u32);
@@ -68,12 +78,46 @@ impl Kept {
                 seats.extend(list.map(|entry| (entry.topic, entry.customers as u32, entry.tables as u32)));
                 return;
             }
-            if setup.form.has_global() {
+            if form.has_global() {
                 throws.push([0, 1].map(|side| counts.coins.dishes[2 * restaurant as usize + side].customers));
             }
             visits.extend(counts.visits.get(restaurant as usize).map(|visits| [visits.stops, visits.passes]));
         });
         lists.push(seats.len() as u32);
+        KeptCounts { tree: kept, throws, visits, lists, seats }
+    }
+
+    /// Those of all workers together, the first worker's first.
+    pub fn merge(mut parts: Vec<KeptCounts>) -> KeptCounts {
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        let mut all = KeptCounts::default();
+        let trees: Vec<&KeptTree> = parts.iter().map(|part| &part.tree).collect();
+        let tree = KeptTree::merge(&trees, |part, kind| {
+            let part = &parts[part as usize];
+            match kind {
+                Kind::Restaurant(number) => {
+                    all.throws.extend(part.throws.get(number as usize));
+                    all.visits.extend(part.visits.get(number as usize));
+                }
+                Kind::Dish(number) => {
+                    all.lists.push(all.seats.len() as u32);
+                    let (start, end) = (part.lists[number as usize], part.lists[number as usize + 1]);
+                    all.seats.extend_from_slice(&part.seats[start as usize..end as usize]);
+                }
+            }
+        });
+        all.lists.push(all.seats.len() as u32);
+        KeptCounts { tree, ..all }
+    }
+}
+
+impl Kept {
+    /// What was learned: the hyperparameters of `model`, and the counts of all workers.
+    pub fn new(vocabulary: Vocabulary, tokenisation: Tokenisation, model: &NgramModel, counts: KeptCounts) -> Kept {
+        let (setup, shared) = (model.setup(), model.hyperparameters());
+        let KeptCounts { tree, throws, visits, lists, seats } = counts;
         Kept {
             vocabulary,
             tokenisation,
@@ -86,7 +130,7 @@ impl Kept {
             parameters: shared.parameters,
             coins: shared.coins,
             alpha: shared.prior.alpha().to_vec(),
-            tree: kept,
+            tree,
             throws,
             visits,
             lists,

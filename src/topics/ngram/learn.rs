@@ -11,12 +11,11 @@
 //!
 //! Statistics of a part of the restaurants are made by each shard, and are added up.
 
-use std::ops::Range;
-
 use super::counts::Form;
 use super::documents::Seating;
 use super::model::NgramModel;
 use super::rules::Rules;
+use super::shard::{Places, part};
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::math::{gamma_ln, ln};
 use crate::restaurant::order::StopPrior;
@@ -26,27 +25,26 @@ use crate::topics::prior::PriorStatistics;
 
 impl Seating<'_> {
     /// Draws the auxiliary variables of a part of the restaurants of one depth, for all topics, and of the coins; adds ln p
-    /// of their tables to `likelihood_ln`. `part` says which of so many restaurants or dishes.
+    /// of their tables to `likelihood_ln`.
     pub fn draw_sums(
         &mut self,
         census: &mut Census,
         depth: usize,
-        part: impl Fn(usize) -> Range<usize>,
+        places: &[&Places],
         likelihood_ln: &mut f64,
         rng: &mut Generator,
     ) -> Vec<Sums> {
-        let Seating { tree, counts, rules } = self;
-        let level = &tree.levels[depth];
-        let (restaurants, dishes) = (part(level.restaurants.len()), part(level.dishes.len()));
+        let Seating { counts, rules, .. } = self;
+        let restaurants = || places.iter().flat_map(|places| places.restaurants());
         census.clear();
-        for place in restaurants.clone() {
-            for entry in counts.restaurants.list(level.restaurants.start + place as u32) {
+        for restaurant in restaurants() {
+            for entry in counts.restaurants.list(restaurant) {
                 let (customers, tables) = (entry.customers as u32, entry.tables as u32);
                 census.count_restaurant(Restaurant { customers, tables });
             }
         }
-        for place in dishes {
-            for entry in counts.dishes.list(level.dishes.start + place as u32) {
+        for dish in places.iter().flat_map(|places| places.dishes()) {
+            for entry in counts.dishes.list(dish) {
                 let (customers, tables) = (entry.customers as u32, entry.tables as u32);
                 census.count_dish(Dish { customers, tables, ..Dish::default() });
                 if rules.has_labels(usize::from(entry.topic)) {
@@ -59,8 +57,7 @@ impl Seating<'_> {
         let mut sums = vec![census.draw(a, b, &mut rules.alone[depth], rng)];
         if rules.form.has_global() {
             census.clear();
-            for place in restaurants {
-                let place = level.restaurants.start as usize + place;
+            for place in restaurants().map(|restaurant| restaurant as usize) {
                 census.count_restaurant(counts.coins.restaurants[place]);
                 counts.coins.dishes[2 * place..2 * place + 2].iter().for_each(|&dish| census.count_dish(dish));
             }
@@ -90,13 +87,13 @@ impl Seating<'_> {
     }
 
     /// ln p of where tokens stopped, in a part of the restaurants; 0 where the order is fixed.
-    pub fn orders_ln(&self, begin: u32, part: impl Fn(usize) -> Range<usize>) -> f64 {
+    pub fn orders_ln(&self, begin: u32, restaurants: impl Iterator<Item = u32>) -> f64 {
         let Seating { tree, counts, rules } = self;
         let Some(stop) = rules.stop else { return 0.0 };
         // From the longest contexts, and from those that begin a sentence, there is nowhere to go on to.
         let deepest = &tree.levels[tree.depth()].restaurants;
-        let goes_on = |place: &usize| !deepest.contains(&(*place as u32)) && tree.elements[*place] != begin;
-        part(counts.visits.len()).filter(goes_on).map(|place| visits_ln(&counts.visits[place], &stop)).sum()
+        let goes_on = |place: &u32| !deepest.contains(place) && tree.elements[*place as usize] != begin;
+        restaurants.filter(goes_on).map(|place| visits_ln(&counts.visits[place as usize], &stop)).sum()
     }
 }
 
@@ -134,20 +131,24 @@ impl Rules {
 impl NgramModel {
     /// ln p(w, z, seating); then the sums of auxiliary variables by depth; then the statistics of the prior.
     pub(super) fn draw_statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        let shards = u64::from(self.setup.shards);
-        let part = |count: usize| part(count, number, shards);
+        let shard = &self.shards[&number];
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
-        let mut likelihood_ln = seating.orders_ln(self.begin, part);
+        let restaurants = shard.places.iter().chain(&shard.of_top).flat_map(Places::restaurants);
+        let mut likelihood_ln = seating.orders_ln(self.begin, restaurants);
         if number == 0 {
             likelihood_ln += seating.root_ln(); // there is one root, so one shard says it
         }
         let mut figures = vec![0.0];
         for depth in 0..self.tree.levels.len() {
             let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), sweep << 8 | depth as u64);
-            let sums = seating.draw_sums(&mut self.census, depth, part, &mut likelihood_ln, &mut rng);
+            let places: Vec<&Places> =
+                [&shard.places, &shard.of_top].into_iter().filter_map(|by_depth| by_depth.get(depth)).collect();
+            let sums = seating.draw_sums(&mut self.census, depth, &places, &mut likelihood_ln, &mut rng);
             figures.extend(sums.into_iter().flat_map(|sums| sums.figures()));
         }
-        let (counts, topics) = (self.assignments.counts(number), self.setup.all_topics());
+        let topics = self.setup.all_topics();
+        let documents = part(self.documents.with_topic.len(), number, u64::from(self.setup.shards));
+        let counts = &self.documents.counts[documents.start * topics..documents.end * topics];
         likelihood_ln += documents_ln(counts, topics, self.prior.alpha());
         let mut rng = generator(self.setup.seed, Purpose::Statistics, u64::from(number), u64::MAX - sweep);
         let first = usize::from(self.setup.form.has_global());
@@ -177,12 +178,6 @@ impl NgramModel {
             self.prior.redraw(&statistics, &mut rng);
         }
     }
-}
-
-/// The part of so many places whose tables a shard saves, and whose statistics it makes: an even one of all.
-pub fn part(count: usize, shard: u32, shards: u64) -> Range<usize> {
-    let cut = |shard: u64| (count as u64 * shard / shards) as usize;
-    cut(u64::from(shard))..cut(u64::from(shard) + 1)
 }
 
 /// ln of the number of ways to choose `some` of `all`.

@@ -1,17 +1,15 @@
-//! Seatings of several shards, brought together, for all topics: as [`crate::restaurant::merge`] does for one.
+//! The seating of a checkpoint: tokens take their seats at tables whose numbers are known.
 //!
-//! Every worker holds the whole tree, hears the changes of all shards, and adds them up in the same way. Topics belong to
-//! tokens, so how many tokens of a topic stop at a dish is exact; tables are set right level by level, the deepest first,
-//! and in HIERARCHICAL so are their labels: 0 <= ups <= t. There a dish's customers of topic 0 are the tables of the
-//! other topics that went across, so that topic 0 comes last.
+//! Customers follow from the tokens that stop at a dish and from the tables of longer contexts, level by level, the deepest
+//! first. In HIERARCHICAL a dish's customers of topic 0 are the tables of the other topics that went across, so that topic 0
+//! comes last. Numbers of tables that cannot be are repaired: 1 <= t <= c for c > 0, and 0 <= ups <= t.
 
-use super::assignments::Moved;
 use super::counts::{Counts, Form};
 use super::seats::{Entry, Seats};
 use crate::restaurant::merge::{Change as CoinChange, Marks};
 use crate::restaurant::tree::{NONE, Tree};
 
-/// What a shard changed at a dish.
+/// What is added at a dish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
     pub dish: u32,
@@ -22,52 +20,7 @@ pub struct Change {
     pub ups: i32,
 }
 
-/// What the shards of a worker changed, as it travels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    pub moved: Vec<Moved>,
-    pub tables: Vec<Change>,
-    pub coins: Vec<CoinChange>,
-}
-
-impl Changes {
-    /// As words of a letter.
-    pub fn to_letter(&self) -> Vec<u32> {
-        let mut letter = vec![self.moved.len() as u32, self.tables.len() as u32];
-        let token = |moved: &Moved| [moved.token, u32::from(moved.topic) << 8 | u32::from(moved.order)];
-        letter.extend(self.moved.iter().flat_map(token));
-        let tables = |change: &Change| [change.dish, u32::from(change.topic), change.tables as u32, change.ups as u32];
-        letter.extend(self.tables.iter().flat_map(tables));
-        letter.extend(self.coins.iter().flat_map(|coin| [coin.dish, coin.tables as u32, coin.tokens as u32]));
-        letter
-    }
-
-    /// Adds those of a letter.
-    pub fn read(&mut self, letter: &[u32]) {
-        let (moved, rest) = letter[2..].split_at(2 * letter[0] as usize);
-        let (tables, coins) = rest.split_at(4 * letter[1] as usize);
-        self.moved.extend(moved.chunks_exact(2).map(|words| Moved {
-            token: words[0],
-            topic: (words[1] >> 8) as u16,
-            order: words[1] as u8,
-        }));
-        self.tables.extend(tables.chunks_exact(4).map(|words| Change {
-            dish: words[0],
-            topic: words[1] as u16,
-            tables: words[2] as i32,
-            ups: words[3] as i32,
-            customers: 0,
-        }));
-        self.coins.extend(coins.chunks_exact(3).map(|words| CoinChange {
-            dish: words[0],
-            tables: words[1] as i32,
-            tokens: words[2] as i32,
-        }));
-    }
-}
-
-/// Adds what all shards have changed to the counts, and sets right what does not go together. `tokens` stop at a dish, or no
-/// longer do.
+/// Adds tokens that stop at dishes, tables of dishes and tables of coins to the counts.
 pub fn take(
     tree: &Tree,
     form: Form,

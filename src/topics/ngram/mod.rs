@@ -5,17 +5,18 @@
 //! - `rules`: discounts and strengths; `seating`: customers of a topic come and go
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
-//! - `assignments`: the topics of all tokens, and which shard may change them
+//! - `dealt`: tokens travel to the workers of their contexts; `shard`: the tokens of a shard, in parts
+//! - `top`: the restaurants that several shards share
 //! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables
-//! - `merge`: seatings of several shards, brought together
-//! - `held_out`: the probability of documents not seen
+//! - `merge`: the seating of a checkpoint
+//! - `held_out`: the probability of documents not seen; `predict`: who computes it
 //! - `learn`: discounts, strengths and the prior
 //! - `model`, `run`: the model of the sweep driver, and the job
 //! - `kept`, `lookup`: the trained model as a file, and asked; `reading`, `stream`: documents read with it, word by word
 //! - `show`, `highlight`: what it has learned, for people
 
-mod assignments;
 pub mod counts;
+pub mod dealt;
 pub mod descent;
 pub mod documents;
 pub mod held_out;
@@ -25,15 +26,18 @@ mod learn;
 pub mod lookup;
 pub mod merge;
 pub mod model;
+mod predict;
 pub mod reading;
 pub mod rules;
 pub mod run;
 pub mod seating;
 pub mod seats;
+pub mod shard;
 pub mod show;
 pub mod stream;
 pub mod table_based;
 pub mod token_based;
+pub mod top;
 mod weights;
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use serde_json::json;
 use timely::worker::Worker;
 
-use super::kept::Kept;
+use super::dealt::Dealt;
+use super::kept::{Kept, KeptCounts};
 use super::model::{NgramModel, Setup};
+use crate::cluster::operators::route::Route;
 use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::Diagnostic;
@@ -18,7 +20,7 @@ use crate::progress::Unit;
 use crate::report::line_chart::{over, over_sweeps};
 use crate::report::page::{Page, cards, details, paragraph, thousands};
 use crate::report::table::{Align, Table};
-use crate::topics::collection::{Catalogue, collect, each_document};
+use crate::topics::collection::{Catalogue, Share, collect, each_document};
 use crate::topics::held_out_file::HeldOut;
 use crate::topics::job::{ModelType, Plan};
 use crate::topics::rescaling::model::Rescaling;
@@ -56,7 +58,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let training = Training {
         schedule: &plan.schedule,
         fingerprint: plan.fingerprint(),
-        layout: "topic n-grams 1",
+        layout: "topic n-grams 2",
         rest,
         unit: Unit::Sweeps,
     };
@@ -104,20 +106,27 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     watcher.has_read()?;
     let (own, is_leader) = (Own::of(worker), worker.index() == 0);
     let symbols = Symbols::new(&collection.vocabulary);
-    let words = |documents: &std::collections::BTreeMap<u32, Vec<(u32, Vec<u32>)>>| -> u64 {
-        documents.values().flatten().map(|(_, words)| words.len() as u64).sum()
-    };
-    let training_tokens = words(&collection.share.training);
-    let is_mine = move |shard: u32| own.has(shard);
     let is_rescaling = plan.model.model == ModelType::Rescaling;
+    let setup = Setup::of(plan);
+    let mut route = Route::new(worker, "Model");
+    // RESCALING needs the documents as they are, too.
+    let of_lda = if is_rescaling { collection.share.clone() } else { Share::default() };
+    let dealt = Dealt::new(
+        own,
+        &mut |messages| route.exchange(worker, messages),
+        symbols,
+        setup.depth(),
+        plan.schedule.shards,
+        collection.share,
+    );
+    let training_tokens: u64 = dealt.by_outcome.iter().sum();
     let (mut evaluated, mut rounds, mut descent) = (vec![], Round::default(), vec![]);
     let mut tell = |round: &Round| {
         watcher.at(round.sweep);
-        let found = round.snapshot.last_chunk().map(|&[nodes, bytes]| Evaluated {
+        let found = round.evaluation.first_chunk().map(|&[probability_ln, tokens, seconds, nodes, bytes]| Evaluated {
             sweep: round.sweep,
-            perplexity: (round.evaluation.get(1) > Some(&0.0))
-                .then(|| libm::exp(-round.evaluation[0] / round.evaluation[1])),
-            seconds: round.evaluation[2],
+            perplexity: (tokens > 0.0).then(|| libm::exp(-probability_ln / tokens)),
+            seconds,
             nodes: nodes as u64,
             bytes: bytes as u64,
         });
@@ -139,14 +148,16 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             descent.push((seconds, -sum / training_tokens as f64));
         }
     };
-    let (schedule, control, share) = (&plan.schedule, &watcher.control, collection.share);
+    let (schedule, control) = (&plan.schedule, &watcher.control);
     let (model, end) = if is_rescaling {
-        let model = Rescaling::new(&plan.model, Setup::of(plan), plan.before_ngrams, symbols, share, is_mine);
+        let model = Rescaling::new(&plan.model, setup, plan.before_ngrams, symbols, of_lda, dealt);
         (None, train(worker, model, schedule, control, |_, round| tell(round))?.1)
     } else {
-        let model = NgramModel::new(Setup::of(plan), symbols, share, is_mine);
+        let model = NgramModel::new(setup, symbols, dealt);
         let (model, end) = train(worker, model, schedule, control, |_, round| tell(round))?;
-        (Some(model), end)
+        let counts = KeptCounts::new(&model, is_leader);
+        let parts = route.gather(worker, &counts).map_err(Error::Usage)?;
+        (parts.map(|parts| (model, KeptCounts::merge(parts))), end)
     };
     let vocabulary = collection.vocabulary.len();
     Ok(is_leader.then(|| Trained {
@@ -156,7 +167,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         rounds,
         tokens: [training_tokens, collection.test_tokens, collection.test_unknown],
         vocabulary,
-        model: model.map(|model| Kept::new(collection.vocabulary, plan.tokenisation.clone(), &model)),
+        model: model.map(|(model, counts)| Kept::new(collection.vocabulary, plan.tokenisation.clone(), &model, counts)),
         catalogue: collection.catalogue,
     }))
 }

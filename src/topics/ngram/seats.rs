@@ -84,6 +84,10 @@ impl Seats {
         self
     }
 
+    pub fn topics(&self) -> usize {
+        self.topics
+    }
+
     /// Number of places.
     pub fn len(&self) -> usize {
         self.places.len()
@@ -198,16 +202,10 @@ impl Seats {
         self.at[self.slots(place)].iter().map(entry).filter(Entry::is_there)
     }
 
-    /// Takes the counts of `other`, which has the same places, into the space that is there.
-    pub fn copy_from(&mut self, other: &Seats) {
-        self.places.clone_from(&other.places);
-        self.at.clone_from(&other.at);
-        self.weights.clone_from(&other.weights);
-    }
-
-    /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
-        self.places.len() * 8 + self.at.len() * 16 + self.weights.len() * 8
+    /// Bytes of memory of a place.
+    pub fn bytes(&self, place: u32) -> usize {
+        let slot = if self.weights.is_empty() { size_of::<Slot>() } else { size_of::<Slot>() + size_of::<Weights>() };
+        size_of::<Place>() + usize::from(self.places[place as usize].room) * slot
     }
 }
 

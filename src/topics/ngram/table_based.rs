@@ -20,7 +20,8 @@
 //! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
 //! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
 //!
-//! **Shards** are of whole words (`assignments`), so that all customers of a dish are there to be seated.
+//! **Shards** have all customers of the dishes that are theirs. Those of dishes that several shards share ([`super::top`]) are
+//! not seated: their blocks stay, while the blocks that they consist of move.
 //!
 //! **SWITCHING.** A block that goes from or to topic 0 turns the coins of its tokens. Their probability has no closed form;
 //! the paper approximates it. Here the approximation (each coin by its probability without the block's) is a proposal,
@@ -42,6 +43,7 @@ use super::documents::{Alpha, Seating, ShardTokens};
 use super::rules::Rules;
 use super::seating::Touched;
 use super::seats::Slot;
+use super::top::SharedDishes;
 use super::weights::Weights;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
@@ -113,6 +115,8 @@ pub struct TableSampler {
     topics: usize,
     /// Blocks of fewer tokens are left where they are.
     pub(super) smallest: u32,
+    /// Dishes that several shards share: no shard has all of their customers.
+    pub(super) is_shared: Option<SharedDishes>,
     descent: Descent,
     /// Of the word at hand.
     tables: Vec<Table>,
@@ -139,6 +143,7 @@ impl TableSampler {
         TableSampler {
             topics,
             smallest: 2,
+            is_shared: None,
             descent: Descent::new(form, topics, depth),
             tables: vec![],
             members: vec![],
@@ -225,6 +230,9 @@ fn sweep_level(
     customers.sort_unstable();
     for of_dish in customers.chunk_by(|a, b| a.dish == b.dish) {
         let dish = of_dish[0].dish;
+        if sampler.is_shared.as_ref().is_some_and(|shared| shared.has(dish)) {
+            continue;
+        }
         let first = sampler.tables.len();
         for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
             sampler.seat(seating, of_topic, depth, rng);

@@ -17,6 +17,7 @@ use super::documents::{Alpha, Seating, ShardTokens};
 use super::learn::documents_ln as documents_ln_of;
 use super::merge::{Change, take};
 use super::rules::Rules;
+use super::shard::Places;
 use super::table_based::TableSampler;
 use super::token_based::TokenSampler;
 use crate::cluster::rng::{Generator, Purpose, generator};
@@ -339,9 +340,10 @@ impl Toy {
     /// ln p of the tokens and the state together.
     fn likelihood_ln(&mut self) -> f64 {
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
-        let mut sum = seating.root_ln() + seating.orders_ln(BEGIN, |count| 0..count);
+        let places = Places::all(&self.tree);
+        let mut sum = seating.root_ln() + seating.orders_ln(BEGIN, 0..self.tree.restaurants.len() as u32);
         for depth in 0..=self.model.depth {
-            seating.draw_sums(&mut Census::default(), depth, |count| 0..count, &mut sum, &mut self.rng);
+            seating.draw_sums(&mut Census::default(), depth, &[&places[depth]], &mut sum, &mut self.rng);
         }
         sum + documents_ln_of(&self.shard.counts, self.all_topics(), &ALPHA)
     }
@@ -354,9 +356,10 @@ impl Toy {
     /// Draws hyperparameters.
     fn learn(&mut self) {
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
+        let places = Places::all(&self.tree);
         let (mut census, mut sums) = (Census::default(), vec![]);
         for depth in 0..=self.model.depth {
-            sums.extend(seating.draw_sums(&mut census, depth, |count| 0..count, &mut 0.0, &mut self.rng));
+            sums.extend(seating.draw_sums(&mut census, depth, &[&places[depth]], &mut 0.0, &mut self.rng));
         }
         self.rules.redraw(sums.into_iter(), &mut self.rng);
     }

@@ -3,9 +3,11 @@
 //! The HPYLM needs far fewer sweeps than LDA (the paper: 100 and 900), so it is swept in the last rounds only; it counts its
 //! own sweeps from there, and is what a job of its own would make of as many sweeps.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
+use super::back_off::BackOff;
 use super::predict::Predictor;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
@@ -14,6 +16,7 @@ use crate::topics::collection::Share;
 use crate::topics::job::ModelSettings;
 use crate::topics::lda::Lda;
 use crate::topics::left_to_right::LeftToRight;
+use crate::topics::ngram::dealt::{Dealt, Exchange};
 use crate::topics::ngram::model::{NgramModel, Setup};
 
 /// Keeps the draws of the two apart.
@@ -27,23 +30,26 @@ pub struct Rescaling {
     before_ngrams: u64,
     lda: Lda,
     ngrams: NgramModel,
+    symbols: Symbols,
+    /// The own test documents by shard: number in the catalogue, and words.
+    tests: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
+    /// By own shard, what was evaluated last.
+    evaluated: BTreeMap<u32, Vec<f64>>,
 }
 
 impl Rescaling {
-    /// The model of a worker that has the documents of all shards in `share`, and owns those for which `is_mine`. The HPYLM
-    /// is swept after the first `before_ngrams` sweeps.
+    /// The model of a worker whose documents are in `share`, and whose shards have the tokens in `dealt`. The HPYLM is swept after
+    /// the first `before_ngrams` sweeps.
     pub fn new(
         settings: &ModelSettings,
         setup: Setup,
         before_ngrams: u64,
         symbols: Symbols,
         share: Share,
-        is_mine: impl Fn(u32) -> bool,
+        dealt: Dealt,
     ) -> Rescaling {
         let (seed, evaluation) = (setup.seed, setup.evaluation);
-        let own = share.training.iter().filter(|(shard, _)| is_mine(**shard));
-        let own =
-            Share { training: own.map(|(shard, documents)| (*shard, documents.clone())).collect(), ..Share::default() };
+        let own = Share { training: share.training, ..Share::default() };
         let lda = Lda::new(seed, settings, &evaluation, symbols.outcomes() as usize, own, true);
         let of_ngrams = Setup::of_one_topic(Setup { seed: seed ^ NGRAM_SEED, ..setup });
         Rescaling {
@@ -52,7 +58,10 @@ impl Rescaling {
             method: LeftToRight { particles: evaluation.particles, resample: evaluation.resample },
             before_ngrams,
             lda,
-            ngrams: NgramModel::new(of_ngrams, symbols, share, is_mine),
+            ngrams: NgramModel::new(of_ngrams, symbols, dealt),
+            tests: share.test,
+            symbols,
+            evaluated: BTreeMap::new(),
         }
     }
 
@@ -62,6 +71,28 @@ impl Rescaling {
 
     pub fn ngrams(&self) -> &NgramModel {
         &self.ngrams
+    }
+
+    /// Evaluates the own test documents. Every worker calls this.
+    pub fn predict(&mut self, exchange: Exchange<'_>, sweep: u64) {
+        let tests: Vec<&[u32]> = self.tests.values().flatten().map(|(_, words)| words.as_slice()).collect();
+        let (ngrams, leaves) = BackOff::gather(&self.ngrams, self.symbols, &tests, exchange);
+        let began = Instant::now();
+        let predictor = Predictor::new(self.lda.counts(), self.lda.prior(), ngrams, self.weight, self.method);
+        let mut leaves = leaves.as_slice();
+        for (&shard, documents) in &self.tests {
+            let (mut probability_ln, mut tokens) = (0.0, 0);
+            for (document, words) in documents {
+                let own = leaves.split_off(..words.len()).expect("a leaf for every word");
+                let mut rng = generator(self.seed, Purpose::Evaluation, u64::from(*document), sweep);
+                predictor.each_token(words, own, &mut rng, |_, word_ln| probability_ln += word_ln);
+                tokens += words.len();
+            }
+            self.evaluated.insert(shard, vec![probability_ln, tokens as f64, 0.0]);
+        }
+        if let Some(mut first) = self.evaluated.first_entry() {
+            first.get_mut()[2] = began.elapsed().as_secs_f64();
+        }
     }
 
     /// The HPYLM's own number of a sweep; none where it has not begun.
@@ -79,7 +110,9 @@ impl Model for Rescaling {
     }
 
     fn draw_shard(&mut self, number: u32, phase: u32) {
-        self.lda.draw_shard(number, phase);
+        if phase == 0 {
+            self.lda.draw_shard(number, phase);
+        }
         self.ngrams.draw_shard(number, phase);
     }
 
@@ -92,13 +125,20 @@ impl Model for Rescaling {
         (self.lda.save_shard(number), self.ngrams.save_shard(number))
     }
 
+    /// Those of the HPYLM; LDA needs one, and passes over its shards in the first.
+    fn phases(&self, is_first: bool) -> u32 {
+        self.ngrams.phases(is_first)
+    }
+
     fn count_shard(&mut self, number: u32) {
         self.lda.count_shard(number);
         self.ngrams.count_shard(number);
     }
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
-        self.lda.sweep_shard(number, sweeps.clone(), phase);
+        if phase == 0 {
+            self.lda.sweep_shard(number, sweeps.clone(), phase);
+        }
         let own = |sweep: u64| sweep.saturating_sub(self.before_ngrams);
         let own = own(sweeps.start)..own(sweeps.end);
         if !own.is_empty() {
@@ -133,22 +173,18 @@ impl Model for Rescaling {
         }
     }
 
-    /// ln p of the test documents, their tokens, and the seconds that it took; nothing where the HPYLM has not been swept.
-    fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        let documents = self.ngrams.test_documents(number);
-        if self.own(sweep).is_none() || documents.is_empty() {
-            return vec![0.0; 3];
+    fn prepare_evaluation(&mut self, post: &mut Post<'_>, sweep: u64) {
+        if self.own(sweep).is_some() {
+            self.predict(&mut |messages| post.exchange(messages), sweep);
         }
-        let began = Instant::now();
-        let predictor = Predictor::new(self.lda.counts(), self.lda.prior(), &self.ngrams, self.weight, self.method);
-        let (mut probability_ln, mut tokens) = (0.0, 0);
-        for (document, leaves) in documents {
-            let words: Vec<u32> = leaves.iter().map(|&leaf| self.ngrams.tree().outcomes[leaf as usize]).collect();
-            let mut rng = generator(self.seed, Purpose::Evaluation, u64::from(*document), sweep);
-            predictor.each_token(&words, leaves, &mut rng, |_, word_ln| probability_ln += word_ln);
-            tokens += leaves.len();
-        }
-        vec![probability_ln, tokens as f64, began.elapsed().as_secs_f64()]
+    }
+
+    /// ln p of the test documents, their tokens, and the seconds that it took, nothing before the HPYLM is swept; then its
+    /// sizes.
+    fn evaluate(&mut self, number: u32, _: u64) -> Vec<f64> {
+        let mut figures = self.evaluated.remove(&number).unwrap_or_else(|| vec![0.0; 3]);
+        figures.extend(self.ngrams.sizes(number));
+        figures
     }
 
     /// What the HPYLM tells.

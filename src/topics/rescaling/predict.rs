@@ -7,7 +7,6 @@ use crate::math::ln;
 use crate::restaurant::seating::Path;
 use crate::topics::counts::TopicCounts;
 use crate::topics::left_to_right::LeftToRight;
-use crate::topics::ngram::model::NgramModel;
 use crate::topics::prior::Prior;
 
 /// Both models, made ready to predict.
@@ -20,16 +19,16 @@ pub struct Predictor<'a> {
 }
 
 impl<'a> Predictor<'a> {
-    /// `counts` has a row for every outcome of `ngrams`, which has one topic.
+    /// `counts` has a row for every outcome of `ngrams`.
     pub fn new(
         counts: &'a TopicCounts,
         prior: &'a Prior,
-        ngrams: &'a NgramModel,
+        ngrams: BackOff<'a>,
         weight: f64,
         method: LeftToRight,
     ) -> Predictor<'a> {
         let topics = Topics::new(counts, prior, weight);
-        Predictor { counts, prior, topics, ngrams: BackOff::new(ngrams, counts.rows() as u32), method }
+        Predictor { counts, prior, topics, ngrams, method }
     }
 
     /// Shows ln p(token | those before it) of each token of a document, whose words are these and their places in the tree.

@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use super::model::Rescaling;
 use crate::cluster::engine::Cluster;
+use crate::cluster::own::Own;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Control, Model, Schedule, train};
 use crate::lm::job::Order;
@@ -15,8 +16,10 @@ use crate::topics::job::{EvaluationSettings, ModelSettings, ModelType};
 use crate::topics::lda::Lda;
 use crate::topics::left_to_right::LeftToRight;
 use crate::topics::ngram::counts::Form;
+use crate::topics::ngram::dealt::Dealt;
 use crate::topics::ngram::model::{NgramModel, Setup};
 use crate::topics::ngram::seats::Slot;
+use crate::topics::rescaling::back_off::BackOff;
 use crate::topics::rescaling::predict::Predictor;
 
 /// More than two blocks of words, and the end of a sentence.
@@ -69,6 +72,7 @@ fn setup(seed: u64, order: Order, topics: usize) -> Setup {
         learn_alpha: true,
         evaluation: EVALUATION,
         shards: SHARDS,
+        syncs_per_sweep: 2,
     }
 }
 
@@ -83,10 +87,15 @@ fn trained<M: Model + Send + 'static>(sweeps: u64, model: impl Fn() -> M + Send 
     Cluster::local(1).run(Vec::new, program).map_err(|e| e.to_string()).expect("it runs").remove(0)
 }
 
+/// The tokens of all documents, dealt to the shards of one worker.
+fn dealt(seed: u64, order: Order) -> Dealt {
+    Dealt::new(Own::all(), &mut |messages| messages, SYMBOLS, order.longest() - 1, SHARDS, share(seed))
+}
+
 fn rescaling(seed: u64, order: Order, topics: usize, weight: f64, sweeps: u64, before_ngrams: u64) -> Rescaling {
     trained(sweeps, move || {
         let settings = settings(topics, weight);
-        Rescaling::new(&settings, setup(seed, order, topics), before_ngrams, SYMBOLS, share(seed), |_| true)
+        Rescaling::new(&settings, setup(seed, order, topics), before_ngrams, SYMBOLS, share(seed), dealt(seed, order))
     })
 }
 
@@ -164,17 +173,23 @@ fn probabilities_are_those_of_the_definition() {
     for (seed, order, weight) in [(1, TRIGRAMS, 0.7), (2, TRIGRAMS, 1.3), (3, INFINITE, 0.2), (4, INFINITE, 0.7)] {
         let model = rescaling(seed, order, 5, weight, 12, 4);
         let method = LeftToRight { particles: 3, resample: 10 };
-        let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), model.ngrams(), weight, method);
+        let tests = share(seed).test.into_values().flatten().map(|(_, words)| words).collect::<Vec<_>>();
+        let documents: Vec<&[u32]> = tests.iter().map(Vec::as_slice).collect();
+        let (back_off, found_leaves) = BackOff::gather(model.ngrams(), SYMBOLS, &documents, &mut |messages| messages);
+        let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), back_off, weight, method);
+        let own_leaves: Vec<u32> = model.ngrams().test_leaves().collect();
+        let mut start = 0;
         let mut tokens = 0;
-        for (_, leaves) in (0..SHARDS).flat_map(|shard| model.ngrams().test_documents(shard)) {
-            let words: Vec<u32> = leaves.iter().map(|&leaf| model.ngrams().tree().outcomes[leaf as usize]).collect();
+        for words in &tests {
+            let tokens_here = start..start + words.len();
+            start = tokens_here.end;
             let mut found = vec![];
             let mut rng = generator(seed, Purpose::Evaluation, 0, 0);
-            predictor.each_token(&words, leaves, &mut rng, |token, word_ln| {
+            predictor.each_token(words, &found_leaves[tokens_here.clone()], &mut rng, |token, word_ln| {
                 assert_eq!(token, found.len());
                 found.push(word_ln);
             });
-            let expected = twin(&model, weight, leaves, method, seed);
+            let expected = twin(&model, weight, &own_leaves[tokens_here], method, seed);
             assert_eq!(found.len(), expected.len());
             for (found, expected) in found.iter().zip(&expected) {
                 assert!((found - expected).abs() < 1e-5, "{found}, but {expected} by the definition");
@@ -190,7 +205,13 @@ fn every_distribution_sums_to_one() {
     // The same tokens, each with every word in its place: what all of them come to is 1, however the sum was split.
     let model = rescaling(4, INFINITE, 6, 0.7, 10, 2);
     let method = LeftToRight { particles: 2, resample: 10 };
-    let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), model.ngrams(), 0.7, method);
+    let predictor = Predictor::new(
+        model.lda().counts(),
+        model.lda().prior(),
+        BackOff::new(model.ngrams(), SYMBOLS.outcomes()),
+        0.7,
+        method,
+    );
     let tree = model.ngrams().tree();
     let top = tree.levels[0].restaurants.start;
     let words = [3, 15, 4, SYMBOLS.end, 3];
@@ -234,8 +255,10 @@ fn without_topics_or_weight_it_is_the_ngram_model() {
     for (order, topics, weight) in [(TRIGRAMS, 1, 0.7), (TRIGRAMS, 5, 0.0), (INFINITE, 1, 0.7)] {
         let mut model = rescaling(5, order, topics, weight, 8, 3);
         let mut alone = trained(5, move || {
-            NgramModel::new(setup(5 ^ super::model::NGRAM_SEED, order, 1).of_one_topic(), SYMBOLS, share(5), |_| true)
+            NgramModel::new(setup(5 ^ super::model::NGRAM_SEED, order, 1).of_one_topic(), SYMBOLS, dealt(5, order))
         });
+        model.predict(&mut |messages| messages, 8);
+        alone.predict(&mut |messages| messages, 5);
         for shard in 0..SHARDS {
             let (found, expected) = (model.evaluate(shard, 8), alone.evaluate(shard, 5));
             assert_eq!(found[1], expected[1]);
@@ -251,7 +274,7 @@ fn each_model_is_as_if_it_were_alone() {
     assert_eq!(both.lda().counts(), lda.counts());
     assert_eq!(both.lda().prior(), lda.prior());
     let ngrams = trained(5, || {
-        NgramModel::new(setup(6 ^ super::model::NGRAM_SEED, TRIGRAMS, 1).of_one_topic(), SYMBOLS, share(6), |_| true)
+        NgramModel::new(setup(6 ^ super::model::NGRAM_SEED, TRIGRAMS, 1).of_one_topic(), SYMBOLS, dealt(6, TRIGRAMS))
     });
     for dish in 0..ngrams.tree().dishes.len() as u32 {
         assert_eq!(both.ngrams().counts().dishes.get(dish, 0), ngrams.counts().dishes.get(dish, 0));
