@@ -108,9 +108,15 @@ pub struct Post<'a> {
     worker: &'a mut Worker,
     merge: &'a mut Option<MergeRows>,
     route: &'a mut Route,
+    phase: Option<u32>,
 }
 
 impl Post<'_> {
+    /// The phase of the sweep that was just made; none after shards were drawn or loaded, and before an evaluation.
+    pub fn phase(&self) -> Option<u32> {
+        self.phase
+    }
+
     /// This worker's number.
     pub fn index(&self) -> usize {
         self.worker.index()
@@ -345,7 +351,7 @@ impl<'a, M: Model> Driver<'a, M> {
             None => self.draw(worker),
         }
         self.mine.iter().for_each(|&number| self.model.count_shard(number));
-        self.synchronise(worker);
+        self.synchronise(worker, None);
         self.take_sent_bytes();
         Ok(start.unwrap_or(0))
     }
@@ -376,7 +382,7 @@ impl<'a, M: Model> Driver<'a, M> {
     fn draw(&mut self, worker: &mut Worker) {
         for phase in 0..self.model.phases(true) {
             if phase > 0 {
-                self.synchronise(worker);
+                self.synchronise(worker, None);
             }
             for &number in &self.mine {
                 self.model.draw_shard(number, phase);
@@ -413,8 +419,8 @@ impl<'a, M: Model> Driver<'a, M> {
         Ok(found.sweep)
     }
 
-    fn synchronise(&mut self, worker: &mut Worker) {
-        self.model.synchronise(&mut Post { worker, merge: &mut self.merge, route: &mut self.route });
+    fn synchronise(&mut self, worker: &mut Worker, phase: Option<u32>) {
+        self.model.synchronise(&mut Post { worker, merge: &mut self.merge, route: &mut self.route, phase });
     }
 
     /// Bytes that this worker has sent in synchronisations since the last call.
@@ -437,7 +443,7 @@ impl<'a, M: Model> Driver<'a, M> {
             let swept = began.elapsed().as_secs_f64();
             sweep_seconds += swept;
             self.control.heartbeat.waits(sweep_seconds);
-            self.synchronise(worker);
+            self.synchronise(worker, Some(phase));
             sync_seconds += began.elapsed().as_secs_f64() - swept;
         }
         let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
@@ -460,7 +466,7 @@ impl<'a, M: Model> Driver<'a, M> {
     /// Evaluates and adds the result to the history; returns the sum over shards, and the model's snapshot.
     fn evaluate_at(&mut self, worker: &mut Worker, sweep: u64) -> (Vec<f64>, Vec<f64>) {
         let Driver { model, merge, route, .. } = self;
-        model.prepare_evaluation(&mut Post { worker, merge, route }, sweep);
+        model.prepare_evaluation(&mut Post { worker, merge, route, phase: None }, sweep);
         let evaluation = add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)));
         let snapshot = self.model.snapshot();
         self.history.push((sweep, evaluation.clone(), snapshot.clone()));

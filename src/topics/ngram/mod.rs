@@ -6,7 +6,7 @@
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
 //! - `dealt`: tokens travel to the workers of their contexts; `shard`: the tokens of a shard, in parts
-//! - `top`: the restaurants that several shards share
+//! - `top`: the restaurants that several shards share; `top_blocks`: blocks of their tables move
 //! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables
 //! - `merge`: the seating of a checkpoint
 //! - `held_out`: the probability of documents not seen; `predict`: who computes it
@@ -38,6 +38,7 @@ pub mod stream;
 pub mod table_based;
 pub mod token_based;
 pub mod top;
+mod top_blocks;
 mod weights;
 
 #[cfg(test)]

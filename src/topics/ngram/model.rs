@@ -8,7 +8,7 @@
 //! of the others as they were, and its own live.
 //!
 //! **Blocks of tables** move in the part that has their word. Those of shared restaurants have tokens in several shards, and
-//! stay: their tokens and the blocks below move by themselves.
+//! move through the owners of words ([`super::top_blocks`]), in steps between which workers exchange messages.
 //!
 //! With one shard nothing is shared, a sweep has one part, and the samplers are exact.
 
@@ -27,6 +27,7 @@ use super::shard::{DocumentCounts, Move, Shard, UNASSIGNED, own_shards, part_at}
 use super::table_based::TableSampler;
 use super::token_based::TokenSampler;
 use super::top::{Top, TopChanges, numbers as top_dishes};
+use super::top_blocks::{Step, TopBlocks};
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::lm::job::Order;
@@ -141,6 +142,24 @@ impl Changes {
         self.top.write(&mut message);
         message
     }
+
+    /// Reads a message: tokens move in `documents`, other changes are added to `of_top`.
+    fn read(message: &[u32], documents: &mut DocumentCounts, of_top: &mut TopChanges) {
+        let (moves, rest) = message[1..].split_at(2 * message[0] as usize);
+        for words in moves.chunks_exact(2) {
+            documents.apply((words[0], (words[1] >> 16) as u16, words[1] as u16));
+        }
+        of_top.read(rest);
+    }
+}
+
+/// What is done to a shard between two synchronisations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PhaseStep {
+    /// A pass over a part.
+    Pass,
+    /// A step of moving blocks of shared restaurants, whose tables are at this depth.
+    TopBlocks(usize, Step),
 }
 
 pub struct NgramModel {
@@ -166,6 +185,7 @@ pub struct NgramModel {
     /// By own shard, what was evaluated last.
     pub(super) evaluated: BTreeMap<u32, Vec<f64>>,
     changes: Changes,
+    top_blocks: TopBlocks,
     /// Whether the weights of restaurants are those of their counts and the parameters.
     is_prepared: bool,
     pub(super) census: Census,
@@ -201,6 +221,7 @@ impl NgramModel {
             test_tokens,
             evaluated: BTreeMap::new(),
             changes: Changes::default(),
+            top_blocks: TopBlocks::new(setup.shards, dealt.own.peers()),
             is_prepared: false,
             census: Census::default(),
             tree,
@@ -318,6 +339,96 @@ impl NgramModel {
         match top {
             None => sweep(samplers, &mut seating, part, &alpha, &mut |_| ()),
             Some(top) => sweep(samplers, &mut seating, part, &alpha, &mut |dish| top.touch(tree, dish)),
+        }
+    }
+
+    /// What is done to each part of a shard.
+    fn steps(&self) -> Vec<PhaseStep> {
+        let mut steps = vec![PhaseStep::Pass];
+        if let Some(top) = self.top.as_ref().filter(|_| self.setup.tables_every > 0) {
+            for depth in (0..1 + usize::from(top.has_split())).rev() {
+                let of_round = [Step::Seat, Step::Group, Step::Say, Step::Move];
+                steps.extend(of_round.map(|step| PhaseStep::TopBlocks(depth, step)));
+            }
+        }
+        steps
+    }
+
+    /// A step of moving blocks of shared restaurants.
+    fn move_top_blocks(&mut self, number: u32, part: usize, sweep: u64, depth: usize, step: Step) {
+        self.prepare();
+        let (form, topics) = (self.setup.form, self.setup.all_topics());
+        let NgramModel { tree, counts, rules, top, shards, documents, top_blocks, .. } = self;
+        let top = top.as_mut().expect("several shards");
+        let mut seating = Seating { tree, counts, rules };
+        let of_step = 256 * (1 + 4 * depth + step as usize) + part;
+        let mut rng = stream(self.setup.seed, Purpose::Tables, number, sweep, of_step);
+        let of_shard = &shards[&number].parts[part];
+        match step {
+            Step::Seat => {
+                let mut sampler = TableSampler::new(form, topics, tree.depth());
+                sampler.is_shared = Some(top.shared().clone());
+                top_blocks.seat(number, &mut seating, of_shard, top, sampler, &mut rng);
+            }
+            Step::Group => top_blocks.group(number, depth, &mut seating, top, &mut rng),
+            Step::Say => top_blocks.say(number, &seating, of_shard),
+            Step::Move => {
+                let alpha = Alpha::new(self.prior.alpha(), form);
+                let Changes { moves, top: of_top } = &mut self.changes;
+                let before = moves.len();
+                let mut all = ShardTokens::default();
+                documents.swap(&mut all);
+                let changed = &mut |dish| top.touch(tree, dish);
+                let moved = |moved| moves.push(moved);
+                top_blocks.move_groups(
+                    number,
+                    &mut self.table_based,
+                    &mut seating,
+                    &mut all,
+                    &alpha,
+                    changed,
+                    moved,
+                    &mut rng,
+                );
+                documents.swap(&mut all);
+                moves[before..].iter().for_each(|&moved| documents.undo(moved));
+                top.take_back(tree, &self.rules, &mut self.counts, of_top);
+            }
+        }
+    }
+
+    /// Exchanges what a step of moving blocks of shared restaurants has to say.
+    fn exchange_top_blocks(&mut self, post: &mut Post<'_>, part: usize, step: Step) {
+        let mut messages = self.top_blocks.take_messages();
+        if step == Step::Move {
+            let changes = std::mem::take(&mut self.changes).to_message();
+            for message in &mut messages {
+                message.push(message.len() as u32);
+                message.rotate_right(1);
+                message.extend_from_slice(&changes);
+            }
+        }
+        let received = post.exchange(messages);
+        match step {
+            Step::Seat => self.top_blocks.read_reported(&received),
+            Step::Group => self.top_blocks.read_assigned(&received),
+            Step::Say => self.top_blocks.read_said(&received),
+            Step::Move => {
+                let mut of_top = TopChanges::default();
+                for message in &received {
+                    let (decisions, changes) = message[1..].split_at(message[0] as usize);
+                    for decision in TopBlocks::decisions(decisions) {
+                        let NgramModel { tree, counts, rules, shards, .. } = self;
+                        let shard = shards.get_mut(&TopBlocks::shard_of(&decision)).expect("an own shard");
+                        let mut seating = Seating { tree, counts, rules };
+                        self.top_blocks.apply(decision, &mut seating, &mut shard.parts[part]);
+                    }
+                    Changes::read(changes, &mut self.documents, &mut of_top);
+                }
+                let top = self.top.as_mut().expect("several shards");
+                top.apply(&self.tree, &self.rules, &mut self.counts, of_top);
+                self.top_blocks.clear();
+            }
         }
     }
 
@@ -489,8 +600,9 @@ impl Model for NgramModel {
     type Saved = SavedShard;
     type Shared = Hyperparameters;
 
-    fn phases(&self, _: bool) -> u32 {
-        self.setup.parts() as u32
+    fn phases(&self, is_first: bool) -> u32 {
+        let parts = self.setup.parts() as u32;
+        if is_first { parts } else { parts * self.steps().len() as u32 }
     }
 
     fn draw_shard(&mut self, number: u32, phase: u32) {
@@ -544,10 +656,24 @@ impl Model for NgramModel {
     fn count_shard(&mut self, _: u32) {}
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
-        self.pass(number, phase, Some(sweeps));
+        let steps = self.steps();
+        let (phase, at) = (phase / steps.len() as u32, phase as usize % steps.len());
+        match steps[at] {
+            PhaseStep::Pass => self.pass(number, phase, Some(sweeps)),
+            PhaseStep::TopBlocks(depth, step) if sweeps.clone().any(|sweep| self.has_tables(sweep)) => {
+                self.move_top_blocks(number, phase as usize, sweeps.end - 1, depth, step);
+            }
+            PhaseStep::TopBlocks(..) => {}
+        }
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
+        let steps = self.steps();
+        if let Some(phase) = post.phase().map(|phase| phase as usize)
+            && let PhaseStep::TopBlocks(_, step) = steps[phase % steps.len()]
+        {
+            return self.exchange_top_blocks(post, phase / steps.len(), step);
+        }
         let changes = std::mem::take(&mut self.changes);
         let Some(top) = &mut self.top else {
             changes.moves.into_iter().for_each(|moved| self.documents.apply(moved));
@@ -556,11 +682,7 @@ impl Model for NgramModel {
         let message = changes.to_message();
         let mut of_top = TopChanges::default();
         for message in post.exchange(vec![message; post.peers()]) {
-            let (moves, rest) = message[1..].split_at(2 * message[0] as usize);
-            for words in moves.chunks_exact(2) {
-                self.documents.apply((words[0], (words[1] >> 16) as u16, words[1] as u16));
-            }
-            of_top.read(rest);
+            Changes::read(&message, &mut self.documents, &mut of_top);
         }
         top.apply(&self.tree, &self.rules, &mut self.counts, of_top);
     }

@@ -51,6 +51,7 @@ use crate::math::lanes::LANES;
 use crate::math::{ln, pairs};
 use crate::restaurant::merge::Change;
 use crate::restaurant::seating::{DEEPEST, Path};
+use crate::restaurant::stirling::Alone;
 use crate::restaurant::tree::{NONE, Tree};
 
 /// A customer that is a token has this bit beside the token's number; others are tables.
@@ -61,10 +62,10 @@ const TURNS: f64 = 0.5;
 
 /// A customer of a dish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Customer {
-    dish: u32,
-    topic: u16,
-    who: u32,
+pub(super) struct Customer {
+    pub dish: u32,
+    pub topic: u16,
+    pub who: u32,
 }
 
 /// A table, whose customers are a run of `members`.
@@ -82,27 +83,27 @@ struct Table {
 
 /// What a block has at a dish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Node {
-    dish: u32,
-    tables: u32,
-    customers: u32,
+pub(super) struct Node {
+    pub dish: u32,
+    pub tables: u32,
+    pub customers: u32,
 }
 
 /// A token of a block. In a block they are sorted by document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct BlockToken {
-    document: u32,
-    token: u32,
+pub(super) struct BlockToken {
+    pub document: u32,
+    pub token: u32,
     /// Where its context ends.
-    dish: u32,
+    pub dish: u32,
 }
 
 /// A table with all that hangs on it.
 #[derive(Default)]
-struct Block {
-    tables: Vec<u32>,
-    nodes: Vec<Node>,
-    tokens: Vec<BlockToken>,
+pub(super) struct Block {
+    pub tables: Vec<u32>,
+    pub nodes: Vec<Node>,
+    pub tokens: Vec<BlockToken>,
     /// Of the coins, where they are lifted: what was done to the counts; p(no) / p(yes) of each without them; and ln of
     /// the probability of what they showed.
     journal: Vec<Change>,
@@ -131,11 +132,46 @@ pub struct TableSampler {
 
 /// Buffers of seating.
 #[derive(Default)]
-struct Seats {
+pub(super) struct Seats {
     opens: Vec<bool>,
     /// The table of each customer, counted from the first of the dish and topic.
-    at: Vec<u32>,
-    sizes: Vec<u32>,
+    pub at: Vec<u32>,
+    pub sizes: Vec<u32>,
+}
+
+impl Seats {
+    /// Draws who sits at which table, given how many customers and tables there are.
+    #[inline(always)]
+    pub fn draw(&mut self, customers: u32, tables: u32, a: f64, alone: &mut Alone, rng: &mut Generator) {
+        let Seats { opens, at, sizes } = self;
+        // Back to before the first of them came: the last one opened a table with probability R(n, m)
+        // (restaurant/stirling.rs), and so on.
+        opens.clear();
+        let (mut n, mut m) = (customers, tables);
+        for _ in 0..customers {
+            let opened = match m {
+                _ if m == n => true,
+                1 => false,
+                _ => unit(rng) < alone.probability(n, m),
+            };
+            opens.push(opened);
+            n -= 1;
+            m -= u32::from(opened);
+        }
+        // And forward again: whoever did not open a table joined one, by its size less the discount.
+        at.clear();
+        sizes.clear();
+        for (seated, &opened) in opens.iter().rev().enumerate() {
+            if opened {
+                at.push(sizes.len() as u32);
+                sizes.push(1);
+            } else {
+                let table = join(sizes, a, seated as f64 - a * sizes.len() as f64, rng);
+                sizes[table] += 1;
+                at.push(table as u32);
+            }
+        }
+    }
 }
 
 impl TableSampler {
@@ -164,9 +200,7 @@ impl TableSampler {
         changed: &mut dyn FnMut(u32),
         rng: &mut Generator,
     ) {
-        self.alpha.clear();
-        let lanes = alpha.blocks.iter().flat_map(|block| block.0);
-        self.alpha.extend(lanes.take(self.topics).map(f64::from));
+        self.set_alpha(alpha);
         sweep_tables(self, seating, shard, alpha.strength, changed, rng);
     }
 }
@@ -270,35 +304,8 @@ impl TableSampler {
         let mut ups = if labels { ups } else { tables };
         let a = seating.rules.parameters.discounts[depth];
         let alone = &mut seating.rules.alone[depth];
-        let Seats { opens, at, sizes } = &mut self.seats;
-
-        // Back to before the first of them came: the last one opened a table with probability R(n, m)
-        // (restaurant/stirling.rs), and so on.
-        opens.clear();
-        let (mut n, mut m) = (customers, tables);
-        for _ in all {
-            let opened = match m {
-                _ if m == n => true,
-                1 => false,
-                _ => unit(rng) < alone.probability(n, m),
-            };
-            opens.push(opened);
-            n -= 1;
-            m -= u32::from(opened);
-        }
-        // And forward again: whoever did not open a table joined one, by its size less the discount.
-        at.clear();
-        sizes.clear();
-        for (seated, &opened) in opens.iter().rev().enumerate() {
-            if opened {
-                at.push(sizes.len() as u32);
-                sizes.push(1);
-            } else {
-                let table = join(sizes, a, seated as f64 - a * sizes.len() as f64, rng);
-                sizes[table] += 1;
-                at.push(table as u32);
-            }
-        }
+        self.seats.draw(customers, tables, a, alone, rng);
+        let Seats { at, sizes, .. } = &self.seats;
         let first = self.tables.len();
         let mut place = self.members.len() as u32;
         let mut left = tables;
@@ -324,6 +331,56 @@ impl TableSampler {
         }
     }
 
+    /// Seats all customers of a part at tables. Returns the customers of shared dishes, sorted: where they sit is for the owner
+    /// of their word to say ([`super::top_blocks`]).
+    pub(super) fn seat_part(
+        &mut self,
+        seating: &mut Seating<'_>,
+        part: &ShardTokens,
+        rng: &mut Generator,
+    ) -> Vec<Customer> {
+        self.tables.clear();
+        self.members.clear();
+        let mut token = 0;
+        for leaf in 0..part.leaves.len() {
+            token = self.wait(seating.tree, part, leaf, token);
+        }
+        let mut of_shared = vec![];
+        for depth in (0..self.waiting.len()).rev() {
+            let mut customers = std::mem::take(&mut self.waiting[depth]);
+            customers.sort_unstable();
+            for of_dish in customers.chunk_by(|a, b| a.dish == b.dish) {
+                let dish = of_dish[0].dish;
+                if self.is_shared.as_ref().is_some_and(|shared| shared.has(dish)) {
+                    of_shared.extend_from_slice(of_dish);
+                    continue;
+                }
+                let first = self.tables.len();
+                for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
+                    self.seat(seating, of_topic, depth, rng);
+                }
+                let parent = seating.tree.dishes[dish as usize].parent;
+                for table in (first..self.tables.len()).filter(|&table| self.tables[table].goes_up) {
+                    let Table { topic, .. } = self.tables[table];
+                    self.waiting[depth - 1].push(Customer { dish: parent, topic, who: table as u32 });
+                }
+            }
+            customers.clear();
+            self.waiting[depth] = customers;
+        }
+        of_shared.sort_unstable();
+        of_shared
+    }
+
+    /// ln2 of what the restaurants of the block at hand say to every topic, as if it were taken out of `old`.
+    pub(super) fn say(&mut self, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
+        self.weights.start().fill(1.0);
+        for node in &self.block.nodes {
+            weigh_restaurant(seating, node, old, &mut self.weights);
+        }
+        self.weights.log2(log2);
+    }
+
     /// Goes to where the tables of a dish are customers.
     #[inline(always)]
     fn approach(&mut self, seating: &Seating<'_>, dish: u32, depth: usize) {
@@ -338,11 +395,40 @@ impl TableSampler {
     /// Collects the block of a table.
     #[inline(always)]
     fn collect(&mut self, shard: &ShardTokens, table: usize) {
+        self.block.clear();
+        self.block.tables.push(table as u32);
+        self.follow(shard);
+        let Block { nodes, tokens, .. } = &mut self.block;
+        if nodes.len() > 2 {
+            nodes[1..].sort_unstable(); // the first table's dish stays first
+            add_up(nodes);
+        }
+        if tokens.len() > 1 {
+            tokens.sort_unstable();
+        }
+    }
+
+    /// Collects what hangs on customers of a dish.
+    pub(super) fn collect_all(&mut self, shard: &ShardTokens, customers: impl Iterator<Item = (u32, u32)>) -> &Block {
+        self.block.clear();
+        for (dish, who) in customers {
+            let token = who & !TOKEN;
+            match who & TOKEN {
+                0 => self.block.tables.push(who),
+                _ => self.block.tokens.push(BlockToken { document: shard.documents[token as usize], token, dish }),
+            }
+        }
+        self.follow(shard);
+        self.block.nodes.sort_unstable();
+        add_up(&mut self.block.nodes);
+        self.block.tokens.sort_unstable();
+        &self.block
+    }
+
+    /// Adds to the block what hangs on its tables.
+    #[inline(always)]
+    fn follow(&mut self, shard: &ShardTokens) {
         let Block { tables, nodes, tokens, .. } = &mut self.block;
-        tables.clear();
-        nodes.clear();
-        tokens.clear();
-        tables.push(table as u32);
         let mut next = 0;
         while next < tables.len() {
             let Table { dish, first, last, .. } = self.tables[tables[next] as usize];
@@ -356,21 +442,19 @@ impl TableSampler {
                 }
             }
         }
-        if nodes.len() > 2 {
-            nodes[1..].sort_unstable(); // the first table's dish stays first
-            nodes.dedup_by(|next, node| {
-                let is_same = next.dish == node.dish;
-                if is_same {
-                    node.tables += next.tables;
-                    node.customers += next.customers;
-                }
-                is_same
-            });
-        }
-        if tokens.len() > 1 {
-            tokens.sort_unstable();
-        }
     }
+}
+
+/// Makes one node of those at the same dish, which follow each other.
+fn add_up(nodes: &mut Vec<Node>) {
+    nodes.dedup_by(|next, node| {
+        let is_same = next.dish == node.dish;
+        if is_same {
+            node.tables += next.tables;
+            node.customers += next.customers;
+        }
+        is_same
+    });
 }
 
 /// A table, by its size less the discount; `sum` is that of all.
@@ -407,12 +491,46 @@ fn move_block(
         return; // there is one global topic
     }
     sampler.collect(shard, table);
+    let place = Place { depth, topic: old, goes_up, tries_turn };
+    let (new, goes_up) = move_collected(sampler, seating, shard, strength, place, &[], changed, rng);
+    if new != old {
+        sampler.block.tables.iter().for_each(|&table| sampler.tables[table as usize].topic = new as u16);
+        sampler.block.tokens.iter().for_each(|moved| shard.topics[moved.token as usize] = new as u16);
+    }
+    sampler.tables[table].goes_up = goes_up;
+}
+
+/// Where a block is: the depth and the topic of its first table, and whether that goes up; and whether the block may go from or
+/// to topic 0, in SWITCHING.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub depth: usize,
+    pub topic: usize,
+    pub goes_up: bool,
+    pub tries_turn: bool,
+}
+
+/// Draws a topic for the block at hand, and moves its counts there. `said` are weights of all topics as logarithms to base 2,
+/// of what is not among the block's nodes. Returns the topic, and whether the first table goes up.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)] // what a sweep has, and the block's place
+fn move_collected(
+    sampler: &mut TableSampler,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    strength: f64,
+    place: Place,
+    said: &[f32],
+    changed: &mut impl FnMut(u32),
+    rng: &mut Generator,
+) -> (usize, bool) {
+    let Place { depth, topic: old, goes_up, tries_turn } = place;
     leave_parent(&mut sampler.descent, seating, old, goes_up, depth, changed, rng);
     sampler.block.odds.clear();
     if tries_turn {
         sampler.block.lift_coins(seating, old > 0, rng);
     }
-    sampler.weigh(seating, shard, strength, old, depth);
+    sampler.weigh(seating, shard, strength, old, depth, said);
     let mut new = sampler.weights.choose(rng);
     if tries_turn && !sampler.block.lay_coins(seating, old > 0, new > 0, rng) {
         new = old;
@@ -421,10 +539,39 @@ fn move_block(
         change_block(&sampler.block, seating, shard, old, sampler.topics, -1);
         change_block(&sampler.block, seating, shard, new, sampler.topics, 1);
         sampler.block.nodes.iter().for_each(|node| changed(node.dish));
-        sampler.block.tables.iter().for_each(|&table| sampler.tables[table as usize].topic = new as u16);
-        sampler.block.tokens.iter().for_each(|moved| shard.topics[moved.token as usize] = new as u16);
     }
-    sampler.tables[table].goes_up = join_parent(&mut sampler.descent, seating, new, depth, changed, rng);
+    (new, join_parent(&mut sampler.descent, seating, new, depth, changed, rng))
+}
+
+impl TableSampler {
+    /// The same for a block that is given. `said`: see [`move_collected`].
+    #[allow(clippy::too_many_arguments)] // what a sweep has, and the block
+    pub(super) fn move_given(
+        &mut self,
+        seating: &mut Seating<'_>,
+        documents: &mut ShardTokens,
+        alpha: &Alpha,
+        nodes: &[Node],
+        tokens: &[BlockToken],
+        place: Place,
+        said: &[f32],
+        changed: &mut dyn FnMut(u32),
+        rng: &mut Generator,
+    ) -> (usize, bool) {
+        self.set_alpha(alpha);
+        self.block.clear();
+        self.block.nodes.extend_from_slice(nodes);
+        self.block.tokens.extend_from_slice(tokens);
+        self.descent.forget();
+        self.approach(seating, nodes[0].dish, place.depth);
+        move_collected(self, seating, documents, alpha.strength, place, said, &mut |dish| changed(dish), rng)
+    }
+
+    fn set_alpha(&mut self, alpha: &Alpha) {
+        self.alpha.clear();
+        let lanes = alpha.blocks.iter().flat_map(|block| block.0);
+        self.alpha.extend(lanes.take(self.topics).map(f64::from));
+    }
 }
 
 /// Takes the first table of a block away from where it is a customer.
@@ -499,27 +646,8 @@ fn change_block(
     topics: usize,
     sign: i32,
 ) {
-    let Seating { tree, counts, rules } = seating;
-    let labels = rules.has_labels(topic);
-    for (place, node) in block.nodes.iter().enumerate() {
-        let hall = tree.dishes[node.dish as usize].restaurant;
-        let (customers, tables) = (sign * node.customers as i32, sign * node.tables as i32);
-        let slot = counts.dishes.open(node.dish, topic);
-        let dish = &mut counts.dishes.at[slot];
-        dish.customers = dish.customers.wrapping_add_signed(customers);
-        dish.tables = dish.tables.wrapping_add_signed(tables);
-        if labels && place > 0 {
-            dish.ups = dish.ups.wrapping_add_signed(tables);
-        }
-        counts.dishes.close(node.dish, slot);
-        let room = counts.restaurants.open(hall, topic);
-        let restaurant = &mut counts.restaurants.at[room];
-        restaurant.customers = restaurant.customers.wrapping_add_signed(customers);
-        restaurant.tables = restaurant.tables.wrapping_add_signed(tables);
-        rules.prepare_one(counts, tree.depth_of(node.dish), room);
-        counts.restaurants.close(hall, room);
-    }
-    let has_topic = topic > 0 || !rules.form.has_global();
+    change_seats(&block.nodes, 1, seating, topic, sign);
+    let has_topic = topic > 0 || !seating.rules.form.has_global();
     for &BlockToken { document, .. } in &block.tokens {
         let count = &mut shard.counts[document as usize * topics + topic];
         *count = count.wrapping_add_signed(sign);
@@ -530,14 +658,51 @@ fn change_block(
     }
 }
 
+/// Puts tables and customers into a topic, or takes them out. All tables but those of the `first` nodes count among those that
+/// went up.
+#[inline(always)]
+pub(super) fn change_seats(nodes: &[Node], first: usize, seating: &mut Seating<'_>, topic: usize, sign: i32) {
+    let Seating { tree, counts, rules } = seating;
+    let labels = rules.has_labels(topic);
+    for (place, node) in nodes.iter().enumerate() {
+        let hall = tree.dishes[node.dish as usize].restaurant;
+        let (customers, tables) = (sign * node.customers as i32, sign * node.tables as i32);
+        let slot = counts.dishes.open(node.dish, topic);
+        let dish = &mut counts.dishes.at[slot];
+        dish.customers = dish.customers.wrapping_add_signed(customers);
+        dish.tables = dish.tables.wrapping_add_signed(tables);
+        if labels && place >= first {
+            dish.ups = dish.ups.wrapping_add_signed(tables);
+        }
+        counts.dishes.close(node.dish, slot);
+        let room = counts.restaurants.open(hall, topic);
+        let restaurant = &mut counts.restaurants.at[room];
+        restaurant.customers = restaurant.customers.wrapping_add_signed(customers);
+        restaurant.tables = restaurant.tables.wrapping_add_signed(tables);
+        rules.prepare_one(counts, tree.depth_of(node.dish), room);
+        counts.restaurants.close(hall, room);
+    }
+}
+
 impl TableSampler {
     /// The weight of every topic for the block, as if it were taken out of `old`, where it stands: most blocks stay, and
     /// finding their places twice would cost more than all else.
     #[inline(always)]
-    fn weigh(&mut self, seating: &Seating<'_>, shard: &ShardTokens, strength: f64, old: usize, depth: usize) {
+    fn weigh(
+        &mut self,
+        seating: &Seating<'_>,
+        shard: &ShardTokens,
+        strength: f64,
+        old: usize,
+        depth: usize,
+        said: &[f32],
+    ) {
         let rules = &seating.rules;
         let weights = &mut self.weights;
         weigh_customer(&self.descent, rules, depth, weights.start());
+        if !said.is_empty() {
+            weights.multiply_by_powers(said);
+        }
         let is_switching = rules.form == Form::Switching;
         if rules.form.has_global() && self.block.odds.is_empty() {
             weights.values[0] = 0.0; // out of the question from the start, so that nothing is measured against it
@@ -660,6 +825,12 @@ fn weigh_restaurant(seating: &Seating<'_>, node: &Node, old: usize, weights: &mu
 }
 
 impl Block {
+    pub(super) fn clear(&mut self) {
+        self.tables.clear();
+        self.nodes.clear();
+        self.tokens.clear();
+    }
+
     /// Takes the coins of the block's tokens away, which show `yes`, and notes their odds without them.
     fn lift_coins(&mut self, seating: &mut Seating<'_>, yes: bool, rng: &mut Generator) {
         let Seating { tree, counts, rules } = seating;

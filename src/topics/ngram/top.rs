@@ -147,6 +147,16 @@ impl Top {
         &self.restaurants
     }
 
+    /// The number in the tree of a dish of the top.
+    pub fn dish(&self, number: u32) -> u32 {
+        self.dishes[number as usize]
+    }
+
+    /// Whether the contexts of some words are shared.
+    pub fn has_split(&self) -> bool {
+        self.restaurants.len() > 1
+    }
+
     /// Whether several shards share a dish.
     #[inline]
     pub fn has(&self, dish: u32) -> bool {
@@ -164,7 +174,7 @@ impl Top {
     }
 
     /// The number in the top of a shared dish.
-    fn number_of(&self, tree: &Tree, dish: u32) -> u32 {
+    pub fn number_of(&self, tree: &Tree, dish: u32) -> u32 {
         let restaurant = tree.dishes[dish as usize].restaurant;
         let place = self.restaurants.iter().rposition(|&other| other == restaurant).expect("a shared restaurant");
         self.starts[place] + (dish - tree.dishes_of(restaurant).start)

@@ -9,6 +9,13 @@ const BETWEEN_SCALES: u32 = 12;
 /// What a weight is scaled by where it is smaller than one over its root, or larger than that.
 const SCALE: f64 = f64::from_bits((1023 + 465) << 52);
 const SCALE_ROOT: f64 = 1e140;
+const SCALE_LOG2: f64 = 465.0;
+
+/// log2 of a positive number, within 1e-5.
+#[inline(always)]
+fn log2(value: f64) -> f64 {
+    libm::log2(value)
+}
 
 /// Weights of topics, each with an exponent of its own: those of large blocks differ by thousands of digits on the way, and
 /// which is the largest is known at the end only.
@@ -89,6 +96,23 @@ impl Weights {
                 2 => *value = *value / SCALE / SCALE,
                 _ => *value = 0.0,
             }
+        }
+    }
+
+    /// Appends the logarithms to base 2.
+    pub fn log2(&mut self, logarithms: &mut Vec<f32>) {
+        let exponents = if self.is_scaled { self.exponents.as_slice() } else { &[] };
+        for (topic, &value) in self.values.iter().enumerate() {
+            let scales = exponents.get(topic).map_or(0.0, |&exponent| f64::from(exponent) * SCALE_LOG2);
+            logarithms.push((scales + log2(value)) as f32);
+        }
+    }
+
+    /// Multiplies by factors whose logarithms to base 2 are these, or are all larger or smaller by the same number.
+    pub fn multiply_by_powers(&mut self, logarithms: &[f32]) {
+        let most = logarithms.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        for (value, &logarithm) in self.values.iter_mut().zip(logarithms) {
+            *value *= libm::exp2(f64::from(logarithm - most));
         }
     }
 
