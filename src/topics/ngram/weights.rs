@@ -61,12 +61,16 @@ impl Weights {
         }
     }
 
-    fn scale(&mut self) {
-        self.factors = 0;
+    fn start_exponents(&mut self) {
         if !self.is_scaled {
             self.exponents.fill(0);
             self.is_scaled = true;
         }
+    }
+
+    fn scale(&mut self) {
+        self.factors = 0;
+        self.start_exponents();
         for (value, exponent) in self.values.iter_mut().zip(&mut self.exponents) {
             if *value > SCALE_ROOT {
                 (*value, *exponent) = (*value / SCALE, *exponent + 1);
@@ -111,8 +115,12 @@ impl Weights {
     /// Multiplies by factors whose logarithms to base 2 are these, or are all larger or smaller by the same number.
     pub fn multiply_by_powers(&mut self, logarithms: &[f32]) {
         let most = logarithms.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        for (value, &logarithm) in self.values.iter_mut().zip(logarithms) {
-            *value *= libm::exp2(f64::from(logarithm - most));
+        self.start_exponents();
+        for ((value, exponent), &logarithm) in self.values.iter_mut().zip(&mut self.exponents).zip(logarithms) {
+            let logarithm = f64::from(logarithm - most);
+            let scales = (logarithm / SCALE_LOG2).round();
+            *value *= libm::exp2(logarithm - scales * SCALE_LOG2);
+            *exponent += scales as i32;
         }
     }
 
@@ -175,6 +183,24 @@ mod tests {
         }
         weights.finish();
         assert_eq!(weights.values[..2], [0.0, 0.0], "far behind at the end");
+    }
+
+    /// Factors that are given as logarithms may be far beyond what numbers can hold, and later ones make up for them.
+    #[test]
+    fn factors_may_be_logarithms() {
+        let mut weights = Weights::new(3);
+        weights.start().copy_from_slice(&[1.0, 3.0, 1.0]);
+        weights.multiply_by_powers(&[0.0, -5_000.0, -10_000.0]);
+        for _ in 0..1_000 {
+            weights.values[1] *= 32.0;
+            weights.multiplied();
+        }
+        let mut logarithms = vec![];
+        weights.log2(&mut logarithms);
+        assert!((f64::from(logarithms[1] - logarithms[0]) - libm::log2(3.0)).abs() < 1e-3, "{logarithms:?}");
+        assert!((logarithms[2] + 10_000.0).abs() < 1e-2, "{logarithms:?}");
+        weights.finish();
+        assert_eq!((weights.values[1] / weights.values[0]).round(), 3.0, "{:?}", weights.values);
     }
 
     /// Draws come by weight, those of no weight never, also where there are several runs and the last is short.
