@@ -18,6 +18,7 @@ use crate::cluster::stop::{CurrentPhase, Phase, end_in_time};
 use crate::corpus::inputs::Inputs;
 use crate::error::{Error, Result, exit};
 use crate::progress::Style;
+use crate::study;
 
 /// What a run of any kind of job is given.
 pub struct Session {
@@ -84,7 +85,11 @@ impl Session {
         }
         // Locked before it is looked at, so that what is found stays as it is.
         let folder = if is_leader { Some(RunFolder::create(&self.out)?) } else { None };
-        let settings = plan.fingerprint().map_or(String::new(), |hash| hex(&hash));
+        let settings = settings_of(plan);
+        if let Plan::Study(study) = plan {
+            let _stoppable = self.stoppable()?;
+            self.check_variants(study)?;
+        }
         let standing = self.standing(job, &settings)?;
         if standing == Standing::Done {
             if is_leader {
@@ -110,6 +115,28 @@ impl Session {
 
     /// Lets a request to stop end the process at once, until what is returned is dropped.
     fn stoppable(&self) -> Result<impl Drop + use<>> {
+    /// Fails if the folder of a variant holds the run of another job, before anything is recorded of the study. All processes read
+    /// the inputs for that, so that none has to wait for another.
+    fn check_variants(&self, study: &study::job::Plan) -> Result<()> {
+        let mut last: Option<(Vec<PathBuf>, Arc<Inputs>)> = None;
+        for variant in &study.variants {
+            let mut session = self.of_variant(&variant.settings.name);
+            if !is_run_folder(&session.out) {
+                continue;
+            }
+            let files = variant.plan.files();
+            session.inputs = match last.take().filter(|(same, _)| *same == files) {
+                Some((_, inputs)) => inputs,
+                None => Arc::new(Inputs::hash(&files, self.cluster.threads)?),
+            };
+            last = Some((files, session.inputs.clone()));
+            session
+                .standing(&variant.job, &settings_of(&variant.plan))
+                .map_err(|error| error.within(&format!("variant {}", variant.settings.name)))?;
+        }
+        Ok(())
+    }
+
         struct Reading(Arc<CurrentPhase>);
         impl Drop for Reading {
             fn drop(&mut self) {
@@ -175,6 +202,11 @@ impl Session {
 pub struct Record {
     pub folder: Arc<RunFolder>,
     manifest: Arc<Mutex<Manifest>>,
+/// The hash of a job's settings, as the manifest records it.
+fn settings_of(plan: &Plan) -> String {
+    plan.fingerprint().map_or(String::new(), |hash| hex(&hash))
+}
+
 }
 
 /// How far a run has come, line by line.
