@@ -166,8 +166,7 @@ impl Session {
         })
     }
 
-    /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it, and a
-    /// run that follows changes starts over. Only the leader judges what it finds: it may be at work in the folder while the
+    /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it. Only the leader judges what it finds: it may be at work in the folder while the
     /// others look.
     fn standing(&self, job: &Job, settings: &str) -> Result<Standing> {
         let kind = job.header().kind;
@@ -178,7 +177,7 @@ impl Session {
                 "{message}; choose another folder with --out, or start over with --fresh"
             )));
         }
-        if matches!(job, Job::Study(_)) || self.watch {
+        if matches!(job, Job::Study(_)) {
             return Ok(if is_run_folder(&self.out) { Standing::Unfinished } else { Standing::New });
         }
         let identity = Identity {
@@ -188,7 +187,11 @@ impl Session {
             build: &hex(&build_hash()),
             accepts_other_build: self.accepts_other_build,
         };
-        match identity.standing(&self.out) {
+        let standing = match self.watch {
+            true => identity.standing_of_watched(&self.out),
+            false => identity.standing(&self.out),
+        };
+        match standing {
             Err(_) if !self.cluster.is_leader() => Ok(Standing::Unfinished),
             // What another process of this job sees of a folder that is about to be moved aside does not count.
             Ok(Standing::Done) if self.fresh && !self.cluster.is_leader() => Ok(Standing::Unfinished),

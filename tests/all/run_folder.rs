@@ -375,6 +375,10 @@ fn what_nobody_can_compare_is_never_done_already() {
     assert!(!succeeds(start(&job, &out, &[]).end()).contains("done already"));
     assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
 }
+    // Nor does following changes make another job of a finished one.
+    let (code, stderr) = start(&job, &out, &["--watch", "--set", "oracle.reorder=2"]).end();
+    assert!(code == 2 && stderr.contains("oracle.reorder: 1 -> 2"), "{code} {stderr}");
+    assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
 
 #[test]
 fn names_of_files_count_where_they_are_names_of_documents() {
