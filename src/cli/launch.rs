@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, Parser};
 
-use super::cluster::read_hosts;
+use super::cluster::{read_hosts, seconds};
 use super::run::Run;
 use crate::cluster::checkpoint::{self, hex};
 use crate::cluster::stop::stop_flag;
@@ -40,7 +40,7 @@ pub struct Launch {
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
     /// How long the processes may take to write a checkpoint when asked to stop, before they are killed
-    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), default_value = "60")]
     stop_within: u64,
     /// What to launch: run JOB.toml ...
     #[arg(last = true, required = true, value_name = "run JOB.toml ...")]
