@@ -6,10 +6,13 @@
 //! in `checkpoints/` and `processes/` that have the names which sawmill gives, are ever removed. A user's own files stay.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+use tempfile::TempPath;
 
 use super::manifest::{self, MANIFEST};
 use crate::cluster::{checkpoint, heartbeat};
@@ -225,7 +228,7 @@ fn remove_file(path: &Path) -> Result<()> {
 fn own_files(path: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         ledger(path).iter().filter(|name| *name != MANIFEST).map(|name| path.join(name)).collect();
-    files.extend(files.clone().iter().map(|file| beside(file)).filter(|file| file.exists()));
+    files.extend(files.clone().iter().flat_map(|file| all_beside(file)));
     files.extend(checkpoint::files_below(&path.join(CHECKPOINTS)));
     files.extend(heartbeat::files_below(path));
     files
@@ -236,7 +239,7 @@ fn own_files(path: &Path) -> Vec<PathBuf> {
 fn stray_file(path: &Path) -> Option<PathBuf> {
     let mut known: BTreeSet<PathBuf> = heartbeat::files_below(path).into_iter().collect();
     known.extend([LEDGER, LOCK, ASIDE].map(|name| path.join(name)));
-    known.insert(beside(&path.join(MANIFEST)));
+    known.extend(all_beside(&path.join(MANIFEST)));
     if is_run_folder(path) {
         known.insert(path.join(MANIFEST));
         known.extend(own_files(path));
@@ -286,20 +289,42 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     file.finish()
 }
 
-/// Where a file is written until it is whole.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.sawmill-tmp"))
+/// What the names of files begin and end with that are written beside `path` until they are whole; a random part is between.
+fn beside(path: &Path) -> (String, &'static str) {
+    (format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy()), ".sawmill-tmp")
 }
 
-/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. A link is
+/// The files that are being written beside `path`, or were when a process was killed.
+fn all_beside(path: &Path) -> Vec<PathBuf> {
+    let (start, end) = beside(path);
+    let is_beside =
+        |name: &str| name.len() > start.len() + end.len() && name.starts_with(&start) && name.ends_with(end);
+    let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    files.filter(|entry| is_beside(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Removes what killed processes have left beside `path`: whoever writes such a file has locked it.
+fn remove_stale(path: &Path) {
+    for file in all_beside(path) {
+        if File::open(&file).is_ok_and(|open| open.try_lock().is_ok()) {
+            let _ = fs::remove_file(file); // it only takes space
+        }
+    }
+}
+
+/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. Its name cannot be
+/// guessed, so nobody can have put a link there, and two who write the same file do not mix. A link at `path` itself is
 /// followed; what is no plain file, such as a pipe or a device, is written to as it is.
 pub struct WholeFile {
     path: PathBuf,
     /// None where it is written to as it is.
-    beside: Option<PathBuf>,
+    beside: Option<TempPath>,
     file: BufWriter<File>,
-    is_whole: bool,
 }
 
 impl WholeFile {
@@ -307,30 +332,38 @@ impl WholeFile {
         let there = fs::metadata(path);
         if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             let file = File::options().write(true).open(path).map_err(|e| Error::output(path, e))?;
-            return Ok(WholeFile {
-                path: path.to_path_buf(),
-                beside: None,
-                file: BufWriter::new(file),
-                is_whole: true,
-            });
+            return Ok(WholeFile { path: path.to_path_buf(), beside: None, file: BufWriter::new(file) });
         }
         let path = if there.is_ok() { path.canonicalize().unwrap_or(path.to_path_buf()) } else { path.to_path_buf() };
-        let beside = beside(&path);
-        let file = File::create(&beside).map_err(|e| Error::output(&path, e))?;
-        Ok(WholeFile { path, beside: Some(beside), file: BufWriter::new(file), is_whole: false })
+        remove_stale(&path);
+        let create = || -> io::Result<(File, TempPath)> {
+            let (start, end) = beside(&path);
+            let mut builder = tempfile::Builder::new();
+            let (file, beside) = builder
+                .prefix(&start)
+                .suffix(end)
+                .permissions(Permissions::from_mode(0o666)) // less the user's mask, as for any new file
+                .tempfile_in(folder_of(&path))?
+                .into_parts();
+            if let Ok(there) = &there {
+                file.set_permissions(there.permissions())?;
+            }
+            let _ = file.try_lock(); // without locks, what a killed process leaves is not removed
+            Ok((file, beside))
+        };
+        let (file, beside) = create().map_err(|e| Error::output(&path, e))?;
+        Ok(WholeFile { path, beside: Some(beside), file: BufWriter::new(file) })
     }
 
     /// Makes what was written the file's content.
     pub fn finish(mut self) -> Result<()> {
         let mut finish = || -> io::Result<()> {
             self.file.flush()?;
-            let Some(beside) = &self.beside else { return Ok(()) };
+            let Some(beside) = self.beside.take() else { return Ok(()) };
             self.file.get_ref().sync_all()?;
-            fs::rename(beside, &self.path)
+            beside.persist(&self.path).map_err(|e| e.error)
         };
-        finish().map_err(|e| Error::output(&self.path, e))?;
-        self.is_whole = true;
-        Ok(())
+        finish().map_err(|e| Error::output(&self.path, e))
     }
 }
 
@@ -341,14 +374,6 @@ impl Write for WholeFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
-    }
-}
-
-impl Drop for WholeFile {
-    fn drop(&mut self) {
-        if let (false, Some(beside)) = (self.is_whole, &self.beside) {
-            let _ = fs::remove_file(beside); // what is left of it is of no use
-        }
     }
 }
 
@@ -390,6 +415,28 @@ mod tests {
         run.clear(|_| false).unwrap();
         assert!(out.join("report/notes.txt").exists() && out.join("checkpoints/thesis.tex").exists());
         assert!(!out.join("report/index.html").exists() && !out.join("checkpoints/sweep-00000003").exists());
+    #[test]
+    fn files_in_the_making_are_private_to_their_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_whole(&path, b"old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        // What a process that was killed has left is removed; what another one is writing is not.
+        fs::write(folder.path().join(".file.0123.sawmill-tmp"), "half").unwrap();
+        fs::write(folder.path().join(".file.sawmill-tmp.txt"), "mine").unwrap();
+        let mut slow = WholeFile::create(&path).unwrap();
+        slow.write_all(b"slow").unwrap();
+        assert_eq!(all_beside(&path).len(), 1);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&all_beside(&path)[0]), 0o640);
+        write_whole(&path, b"quick").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"quick");
+        slow.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"slow");
+        assert_eq!((mode(&path), all_beside(&path).len()), (0o640, 0));
+        assert_eq!(fs::read(folder.path().join(".file.sawmill-tmp.txt")).unwrap(), b"mine");
+    }
+
         assert!(run.write("report/notes.txt", b"ours").unwrap_err().to_string().contains("did not write"));
     }
 
