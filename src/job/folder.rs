@@ -11,6 +11,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use tempfile::TempPath;
 
@@ -54,14 +55,8 @@ impl RunFolder {
         fs::create_dir_all(path).map_err(|e| Error::output(path, e))?;
         let open = || File::options().create(true).append(true).open(path.join(LOCK));
         let lock = open().map_err(|e| Error::output(path, e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = "another run is writing into this folder; wait for it, or choose another with --out";
-                return Err(Error::output(path, message));
-            }
-            Err(TryLockError::Error(e)) => return Err(Error::output(path, e)),
-        }
+        acquire(&lock).map_err(|why| Error::output(path, why))?;
+
         Ok(RunFolder { path: path.to_path_buf(), ledger: Mutex::new(ledger(path)), _lock: lock })
     }
 
@@ -112,6 +107,27 @@ impl RunFolder {
             remove_file(&self.path.join(name))?;
         }
         remove_all(&checkpoint::files_below(&self.path.join(CHECKPOINTS)))
+    }
+}
+
+/// How long to wait for the lock of a run folder: `status` holds it for a moment.
+const LOCK_WITHIN: Duration = Duration::from_millis(500);
+
+/// Locks a run folder; returns why that is not possible.
+fn acquire(lock: &File) -> std::result::Result<(), String> {
+    let started = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_WITHIN => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let message = "another run is writing into this folder; wait for it, or choose another with --out";
+                return Err(message.to_string());
+            }
+            Err(TryLockError::Error(e)) => return Err(e.to_string()),
+        }
     }
 }
 
@@ -397,24 +413,6 @@ mod tests {
         assert!(null.is_symlink() && !fs::metadata(&null).unwrap().is_file());
     }
 
-    fn manifest() -> String {
-        manifest::tests::example().to_json()
-    }
-
-    #[test]
-    fn only_files_of_the_run_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let out = folder.path().join("run");
-        let run = RunFolder::create(&out).unwrap();
-        run.write(MANIFEST, manifest().as_bytes()).unwrap();
-        run.write("report/index.html", b"page").unwrap();
-        fs::write(out.join("report/notes.txt"), "mine").unwrap();
-        fs::create_dir_all(out.join("checkpoints/sweep-00000003")).unwrap();
-        fs::write(out.join("checkpoints/sweep-00000003/shard-00000"), "part").unwrap();
-        fs::write(out.join("checkpoints/thesis.tex"), "mine").unwrap();
-        run.clear(|_| false).unwrap();
-        assert!(out.join("report/notes.txt").exists() && out.join("checkpoints/thesis.tex").exists());
-        assert!(!out.join("report/index.html").exists() && !out.join("checkpoints/sweep-00000003").exists());
     #[test]
     fn files_in_the_making_are_private_to_their_writer() {
         let folder = tempfile::tempdir().unwrap();
@@ -438,9 +436,43 @@ mod tests {
     }
 
         assert!(run.write("report/notes.txt", b"ours").unwrap_err().to_string().contains("did not write"));
+    fn manifest() -> String {
+        manifest::tests::example().to_json()
     }
 
     #[test]
+    fn only_files_of_the_run_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        let run = RunFolder::create(&out).unwrap();
+        run.write(MANIFEST, manifest().as_bytes()).unwrap();
+        run.write("report/index.html", b"page").unwrap();
+        fs::write(out.join("report/notes.txt"), "mine").unwrap();
+        fs::create_dir_all(out.join("checkpoints/sweep-00000003")).unwrap();
+        fs::write(out.join("checkpoints/sweep-00000003/shard-00000"), "part").unwrap();
+        fs::write(out.join("checkpoints/thesis.tex"), "mine").unwrap();
+        run.clear(|_| false).unwrap();
+        assert!(out.join("report/notes.txt").exists() && out.join("checkpoints/thesis.tex").exists());
+        assert!(!out.join("report/index.html").exists() && !out.join("checkpoints/sweep-00000003").exists());
+    }
+
+    #[test]
+    #[test]
+    fn a_folder_that_is_looked_at_can_be_taken_and_one_that_is_written_cannot() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        drop(RunFolder::create(&out).unwrap());
+        let looking = File::open(out.join(LOCK)).unwrap();
+        looking.lock_shared().unwrap();
+        let looked = std::thread::spawn(move || {
+            std::thread::sleep(LOCK_WITHIN / 5);
+            drop(looking);
+        });
+        let _run = RunFolder::create(&out).unwrap();
+        looked.join().unwrap();
+        assert!(RunFolder::create(&out).err().unwrap().to_string().contains("another run is writing"));
+    }
+
     fn folders_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         for (number, name) in ["manifest.json", "report/index.html", "checkpoints/latest", ".files"].iter().enumerate()
