@@ -57,6 +57,8 @@ impl RunFolder {
         let lock = open().map_err(|e| Error::output(path, e))?;
         acquire(&lock).map_err(|why| Error::output(path, why))?;
 
+        // A run that somebody has moved back to its place is not to be removed when it is moved away again.
+        remove_file(&path.join(ASIDE))?;
         Ok(RunFolder { path: path.to_path_buf(), ledger: Mutex::new(ledger(path)), _lock: lock })
     }
 
@@ -161,10 +163,10 @@ fn previous(path: &Path) -> PathBuf {
 }
 
 /// Moves the run at `path` aside, as a whole, so that another can start there; [`remove_previous`] removes it. If an earlier
-/// new start has not finished, the run before it is kept and the unfinished one is removed.
-pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
+/// new start has not finished, the run before it is kept and the unfinished one is removed. Returns where a run is kept.
+pub fn move_aside(path: &Path, is_done: bool) -> Result<Option<PathBuf>> {
     if !path.exists() {
-        return Ok(());
+        return Ok(None);
     }
     check_manifest(path)?;
     if let Some(foreign) = stray_file(path) {
@@ -175,7 +177,7 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
     let previous = previous(path);
     let is_ours = previous.join(ASIDE).exists();
     if is_ours && !is_done {
-        return remove_run(path);
+        return remove_run(path).map(|()| Some(previous));
     }
     remove_previous(path)?;
     if previous.symlink_metadata().is_ok() {
@@ -186,7 +188,8 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
     fs::rename(path, &previous).map_err(|e| {
         let message = format!("cannot move {} aside to {}: {e}", path.display(), previous.display());
         Error::Usage(format!("--fresh: {message}; choose another folder with --out"))
-    })
+    })?;
+    Ok(Some(previous))
 }
 
 /// Removes the run that was moved aside, now that the new one is finished.
@@ -435,7 +438,6 @@ mod tests {
         assert_eq!(fs::read(folder.path().join(".file.sawmill-tmp.txt")).unwrap(), b"mine");
     }
 
-        assert!(run.write("report/notes.txt", b"ours").unwrap_err().to_string().contains("did not write"));
     fn manifest() -> String {
         manifest::tests::example().to_json()
     }
@@ -454,9 +456,9 @@ mod tests {
         run.clear(|_| false).unwrap();
         assert!(out.join("report/notes.txt").exists() && out.join("checkpoints/thesis.tex").exists());
         assert!(!out.join("report/index.html").exists() && !out.join("checkpoints/sweep-00000003").exists());
+        assert!(run.write("report/notes.txt", b"ours").unwrap_err().to_string().contains("did not write"));
     }
 
-    #[test]
     #[test]
     fn a_folder_that_is_looked_at_can_be_taken_and_one_that_is_written_cannot() {
         let folder = tempfile::tempdir().unwrap();
@@ -473,6 +475,7 @@ mod tests {
         assert!(RunFolder::create(&out).err().unwrap().to_string().contains("another run is writing"));
     }
 
+    #[test]
     fn folders_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         for (number, name) in ["manifest.json", "report/index.html", "checkpoints/latest", ".files"].iter().enumerate()
@@ -505,13 +508,23 @@ mod tests {
         start(b"newer");
         remove_previous(&out).unwrap();
         assert!(!previous(&out).exists());
+        // Neither is one that was moved back and then away by hand.
+        start(b"old");
+        move_aside(&out, true).unwrap();
+        fs::rename(previous(&out), &out).unwrap();
+        drop(RunFolder::create(&out).unwrap());
+        fs::rename(&out, previous(&out)).unwrap();
+        start(b"new");
+        remove_previous(&out).unwrap();
+        assert_eq!(fs::read(previous(&out).join("model")).unwrap(), b"old");
+        fs::remove_dir_all(previous(&out)).unwrap();
         // A folder of that name which somebody else has made is neither removed nor a reason to lose the run.
         fs::create_dir(previous(&out)).unwrap();
         fs::write(previous(&out).join("thesis.tex"), "mine").unwrap();
         for is_done in [false, true] {
             assert!(move_aside(&out, is_done).unwrap_err().to_string().contains("in the way"));
         }
-        assert_eq!(fs::read(out.join("model")).unwrap(), b"newer");
+        assert_eq!(fs::read(out.join("model")).unwrap(), b"new");
         fs::write(out.join("thesis.tex"), "mine").unwrap();
         assert!(move_aside(&out, true).unwrap_err().to_string().contains("thesis.tex"));
     }

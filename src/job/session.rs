@@ -81,7 +81,9 @@ impl Session {
         }
         if self.fresh && is_leader {
             let is_done = Manifest::load(&self.out).is_ok_and(|manifest| manifest.state == State::Done);
-            move_aside(&self.out, is_done)?;
+            if let Some(kept) = move_aside(&self.out, is_done)? {
+                say!("sawmill: the run before is kept in {} until this one is finished", kept.display());
+            }
         }
         // Locked before it is looked at, so that what is found stays as it is.
         let folder = if is_leader { Some(RunFolder::create(&self.out)?) } else { None };
@@ -113,8 +115,6 @@ impl Session {
         if self.is_stopped { result.map(|_| exit::RESUME) } else { result }
     }
 
-    /// Lets a request to stop end the process at once, until what is returned is dropped.
-    fn stoppable(&self) -> Result<impl Drop + use<>> {
     /// Fails if the folder of a variant holds the run of another job, before anything is recorded of the study. All processes read
     /// the inputs for that, so that none has to wait for another.
     fn check_variants(&self, study: &study::job::Plan) -> Result<()> {
@@ -137,6 +137,8 @@ impl Session {
         Ok(())
     }
 
+    /// Lets a request to stop end the process at once, until what is returned is dropped.
+    fn stoppable(&self) -> Result<impl Drop + use<>> {
         struct Reading(Arc<CurrentPhase>);
         impl Drop for Reading {
             fn drop(&mut self) {
@@ -200,16 +202,16 @@ impl Session {
     }
 }
 
-/// The run folder and its manifest. Clones are the same record.
-#[derive(Clone)]
-pub struct Record {
-    pub folder: Arc<RunFolder>,
-    manifest: Arc<Mutex<Manifest>>,
 /// The hash of a job's settings, as the manifest records it.
 fn settings_of(plan: &Plan) -> String {
     plan.fingerprint().map_or(String::new(), |hash| hex(&hash))
 }
 
+/// The run folder and its manifest. Clones are the same record.
+#[derive(Clone)]
+pub struct Record {
+    pub folder: Arc<RunFolder>,
+    manifest: Arc<Mutex<Manifest>>,
 }
 
 /// How far a run has come, line by line.

@@ -218,7 +218,8 @@ fn a_fresh_start_keeps_the_old_run_until_the_new_one_is_finished() {
     // To go on with the new one needs no flag; the old one is gone when it is finished.
     let (code, stderr) = start(&job, &out, &["--set", "seed=9"]).end();
     assert!(code == 2 && stderr.contains("sampler.sweeps"), "{stderr}");
-    succeeds(start(&job, &out, &["--set", "seed=9", "--fresh"]).end());
+    let stderr = succeeds(start(&job, &out, &["--set", "seed=9", "--fresh"]).end());
+    assert!(stderr.contains("out.previous until this one is finished"), "{stderr}");
     assert!(!previous.exists());
     assert!(results("lm", &out) != old);
 }
@@ -374,11 +375,11 @@ fn what_nobody_can_compare_is_never_done_already() {
     assert_eq!(code, 0, "{stderr}");
     assert!(!succeeds(start(&job, &out, &[]).end()).contains("done already"));
     assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
-}
     // Nor does following changes make another job of a finished one.
     let (code, stderr) = start(&job, &out, &["--watch", "--set", "oracle.reorder=2"]).end();
     assert!(code == 2 && stderr.contains("oracle.reorder: 1 -> 2"), "{code} {stderr}");
     assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
+}
 
 #[test]
 fn names_of_files_count_where_they_are_names_of_documents() {
