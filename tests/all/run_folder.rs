@@ -10,7 +10,7 @@ use sawmill::cluster::checkpoint;
 use serde_json::Value;
 
 use crate::support::{Running, conllu, folder, run, sawmill, start, summary, wait_until, write};
-use crate::{adaptor_job, lm_job, ngram_job, parser_job, topics_job};
+use crate::{adaptor_job, fault_campaign, lm_job, ngram_job, parser_job, topics_job};
 
 const SAMPLER: &str = "[sampler]\nsweeps = 60\nsync_every = 2\n";
 
@@ -72,13 +72,6 @@ fn interrupted(job: &Path, out: &Path) {
 
 fn manifest(out: &Path) -> String {
     std::fs::read_to_string(out.join("manifest.json")).unwrap_or_default()
-}
-
-/// The sweep of the newest checkpoint, by its folder's name.
-fn newest(out: &Path) -> String {
-    let folders = std::fs::read_dir(out.join("checkpoints")).into_iter().flatten().flatten();
-    let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("sweep-")).max().unwrap_or_default()
 }
 
 /// Whether the run of a process has taken the folder.
@@ -169,32 +162,53 @@ fn an_input_that_changed_anywhere_is_refused_and_a_touched_one_is_not() {
 #[test]
 fn another_build_continues_only_if_it_is_told_to() {
     for kind in KINDS {
-        continues_another_build_if_it_is_told_to(kind);
+        let folder = folder();
+        let job = job(kind, folder.path());
+        continues_another_build_if_it_is_told_to(folder.path(), &job, &["--set", "sampler.sweeps=100000"]);
+    }
+    for (kind, longer) in [("induction", "estimation.runs=10000"), ("semisupervised", "raw.gibbs_sweeps=100000")] {
+        let folder = folder();
+        let job = fault_campaign::job(kind, folder.path());
+        let more = ["--set", longer, "--set", "checkpoint.every=1"];
+        continues_another_build_if_it_is_told_to(folder.path(), &job, &more);
     }
 }
 
-fn continues_another_build_if_it_is_told_to(kind: &str) {
-    let folder = folder();
-    let job = job(kind, folder.path());
-    let out = folder.path().join("out");
-    interrupted(&job, &out);
+/// The manifests of checkpoints, those of stages included.
+fn checkpoints(out: &Path) -> Vec<PathBuf> {
+    let files = checkpoint::files_below(&out.join("checkpoints"));
+    files.into_iter().filter(|path| path.ends_with("latest.json") || path.ends_with("previous.json")).collect()
+}
+
+fn continues_another_build_if_it_is_told_to(folder: &Path, job: &Path, more: &[&str]) {
+    let out = folder.join("out");
+    let more = [more, &["--workers", "1"]].concat();
+    let mut child = start(job, &out, &more);
+    wait_until("a checkpoint", || !checkpoints(&out).is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
     let text = manifest(&out);
     let at = text.find("\"build\": \"").unwrap() + 10;
     let other = format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..]);
     std::fs::write(out.join("manifest.json"), other).unwrap();
-    for name in ["latest", "previous"].map(|name| format!("checkpoints/{name}.json")) {
-        let Ok(text) = std::fs::read(out.join(&name)) else { continue };
-        let mut manifest: checkpoint::Manifest = serde_json::from_slice(&text).unwrap();
+    let load = |path: &PathBuf| serde_json::from_slice::<checkpoint::Manifest>(&std::fs::read(path).ok()?).ok();
+    for path in checkpoints(&out) {
+        let mut manifest = load(&path).unwrap();
         manifest.build = "0".repeat(64);
         manifest.xxh3 = manifest.checksum();
-        std::fs::write(out.join(name), serde_json::to_vec(&manifest).unwrap()).unwrap();
+        std::fs::write(path, serde_json::to_vec(&manifest).unwrap()).unwrap();
     }
-    let more = ["--set", "sampler.sweeps=100000"];
-    let (code, stderr) = start(&job, &out, &more).end();
+    let (code, stderr) = start(job, &out, &more).end();
     assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
-    let before = newest(&out);
-    let child = start(&job, &out, &[&more[..], &["--accept-other-build"]].concat());
-    wait_until(kind, || is_written_by(&out, child.id()) && newest(&out) > before);
+    // Told by the checkpoints alone, too.
+    std::fs::write(out.join("manifest.json"), text).unwrap();
+    let (code, stderr) = start(job, &out, &more).end();
+    assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
+    let mut child = start(job, &out, &[&more[..], &["--accept-other-build"]].concat());
+    wait_until("a checkpoint of this build", || {
+        assert!(child.try_wait().unwrap().is_none(), "{:?} ended", job);
+        checkpoints(&out).iter().filter_map(load).any(|manifest| manifest.build != "0".repeat(64))
+    });
 }
 
 #[test]
