@@ -87,6 +87,7 @@ impl Run {
             record: None,
             study: None,
             is_stopped: false,
+            reporting: None,
         };
         if self.end_with_stdin {
             stop_with_stdin(&stop_flag()?);

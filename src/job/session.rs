@@ -46,6 +46,8 @@ pub struct Session {
     pub study: Option<Record>,
     /// Whether the job has stopped with a checkpoint; known to every process.
     pub is_stopped: bool,
+    /// What a training that has ended is at, for whoever must end the process in time.
+    pub reporting: Option<Arc<CurrentPhase>>,
 }
 
 impl Session {
@@ -60,6 +62,7 @@ impl Session {
             record: None,
             study: self.record.clone(),
             is_stopped: false,
+            reporting: None,
             ..*self
         }
     }
@@ -104,6 +107,7 @@ impl Session {
         // What is counted in one pass is not saved in between.
         let stoppable = (kind == "oracle" && !self.watch).then(|| self.stoppable()).transpose()?;
         let result = plan.run(self);
+        self.reporting.take().iter().for_each(|phase| phase.set(Phase::Ended));
         drop(stoppable);
         if let Some(record) = &self.record {
             match &result {
@@ -156,6 +160,7 @@ impl Session {
         end_in_time(phase, self.stop_within, move |phase| {
             let why = match phase {
                 Phase::Reading => "stopped while reading; nothing had to be saved",
+                Phase::Reporting => "stopped before the report was written; the last checkpoint has all sweeps",
                 _ => {
                     "stopped in the middle of a sweep, which took too long to finish (--stop-within); the last checkpoint counts"
                 }

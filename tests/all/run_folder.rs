@@ -316,6 +316,38 @@ fn asked_to_stop_while_it_reads_it_ends_at_once() {
     assert!(seconds < Duration::from_secs(5), "{seconds:?}");
 }
 
+/// What was trained is evaluated by the first process alone, for as long as that takes.
+#[test]
+fn asked_to_stop_while_it_evaluates_it_ends_in_time_and_goes_on_there() {
+    let folder = folder();
+    let settings = "[model]\nparticles = 1000\n[sampler]\nsweeps = 2\n";
+    let job = parser_job::job(folder.path(), settings);
+    // Words in any order have many derivations, which takes minutes.
+    let train = parser_job::treebank(2, 40);
+    let words: Vec<Vec<&str>> = train.lines().map(|line| line.split('\t').collect()).collect();
+    let words: Vec<&Vec<&str>> = words.iter().filter(|columns| columns.len() > 7).collect();
+    let row = |sentence: usize, number: usize| {
+        let word = words[(sentence * 17 + number * number * 31) % words.len()];
+        format!("{number}\t{}\t_\t{}\t{}\t_\t{}\t{}\t_\t_\n", word[1], word[3], word[4], number - 1, word[7])
+    };
+    let sentence = |sentence| (1..=80).map(|number| row(sentence, number)).collect::<String>() + "\n";
+    write(folder.path(), "test.conllu", (0..4000).map(sentence).collect::<String>());
+    let out = folder.path().join("out");
+    let child = start(&job, &out, &["--workers", "1", "--stop-within", "1"]);
+    wait_until("a model", || out.join("model").exists());
+    let (seconds, (code, stderr)) = stopped(child, "-TERM");
+    assert!(code == 75 && stderr.contains("stopped before the report"), "{code}: {stderr}");
+    assert!(seconds < Duration::from_secs(10), "{seconds:?}");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("stopped"), "{status}");
+    std::fs::remove_file(out.join("model")).unwrap();
+    let child = start(&job, &out, &["--workers", "1", "--stop-within", "1"]);
+    wait_until("a model", || out.join("model").exists());
+    let (_, (code, stderr)) = stopped(child, "-INT");
+    assert!(code == 75 && stderr.contains("going on after sweep 2"), "{code}: {stderr}");
+    assert!(!out.join("report/index.html").exists());
+}
+
 /// A sparse file takes no place on the disk, but all its bytes are hashed.
 #[test]
 fn asked_to_stop_while_it_hashes_its_inputs_it_ends_at_once() {
