@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::cluster::engine::Cluster;
@@ -46,11 +47,16 @@ pub struct ClusterFlags {
     #[arg(long, value_enum, value_name = "on|off", default_value = "on", hide_possible_values = true)]
     encrypt: Switch,
     /// How long to wait for the other processes
-    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), default_value = "60")]
     start_within: u64,
     /// How long to wait for a process that is alive but idle
-    #[arg(long, value_name = "SECONDS", default_value = "600")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), default_value = "600")]
     stall_after: u64,
+}
+
+/// Seconds of a flag: some thirty years at most, which clocks can add to any time.
+pub fn seconds() -> RangedU64ValueParser {
+    clap::value_parser!(u64).range(..=1_000_000_000)
 }
 
 impl ClusterFlags {

@@ -5,7 +5,7 @@
 //! to this process: it brings the job's secret to other hosts, and when it closes, however this process ends, the others
 //! write a checkpoint and end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, Parser};
 
-use super::cluster::read_hosts;
+use super::cluster::{read_hosts, seconds};
 use super::run::Run;
 use crate::cluster::checkpoint::{self, hex};
 use crate::cluster::stop::stop_flag;
@@ -40,7 +40,7 @@ pub struct Launch {
     #[arg(long, value_name = "N", default_value_t = 5)]
     retries: u32,
     /// How long the processes may take to write a checkpoint when asked to stop, before they are killed
-    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), default_value = "60")]
     stop_within: u64,
     /// What to launch: run JOB.toml ...
     #[arg(last = true, required = true, value_name = "run JOB.toml ...")]
@@ -55,11 +55,13 @@ struct Launched {
     run: Run,
 }
 
-/// When the newest checkpoint of a run, or of a study's variants, was made.
-fn newest_checkpoint(out: &Path) -> Option<SystemTime> {
+/// The newest checkpoints of a run's stages, or of a study's variants, and when each was made. Only whether they change counts:
+/// clocks may be set back.
+fn newest_checkpoints(out: &Path) -> BTreeMap<PathBuf, Option<SystemTime>> {
     let below = std::fs::read_dir(out).into_iter().flatten().flatten().map(|entry| entry.path());
-    let folders = below.chain([out.to_path_buf()]);
-    folders.filter_map(|folder| checkpoint::last(&folder.join(CHECKPOINTS))).map(|(_, _, when)| when).max()
+    let files = below.chain([out.to_path_buf()]).flat_map(|folder| checkpoint::newest_below(&folder.join(CHECKPOINTS)));
+    let made = |file: &PathBuf| std::fs::metadata(file).and_then(|found| found.modified()).ok();
+    files.map(|file| (file.clone(), made(&file))).collect()
 }
 
 /// How one try ended.
@@ -84,12 +86,12 @@ impl Launch {
         }
         let stop = stop_flag()?;
         let out = self.launched_run()?.run_folder()?;
-        let (mut tries, mut is_retry, mut reached) = (0, false, newest_checkpoint(&out));
+        let (mut tries, mut is_retry, mut reached) = (0, false, newest_checkpoints(&out));
         loop {
             let ended = self.attempt(is_retry, &stop)?;
             is_retry = true;
-            let reaches = newest_checkpoint(&out);
-            if reaches > reached {
+            let reaches = newest_checkpoints(&out);
+            if reaches != reached {
                 (tries, reached) = (0, reaches);
             }
             match ended {
@@ -293,4 +295,26 @@ fn fresh_secret() -> Result<String> {
 /// For the shell of another host.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_new_whatever_the_clock_says() {
+        let folder = tempfile::tempdir().unwrap();
+        for stage in ["checkpoints", "checkpoints/ngram", "variant/checkpoints"] {
+            let latest = folder.path().join(stage).join("latest.json");
+            let before = newest_checkpoints(folder.path());
+            std::fs::create_dir_all(latest.parent().unwrap()).unwrap();
+            std::fs::write(&latest, "{}").unwrap();
+            let first = newest_checkpoints(folder.path());
+            assert_ne!(first, before, "{stage}");
+            assert_eq!(first, newest_checkpoints(folder.path()));
+            let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+            std::fs::File::options().append(true).open(&latest).unwrap().set_modified(hour_ago).unwrap();
+            assert_ne!(first, newest_checkpoints(folder.path()), "{stage}");
+        }
+    }
 }

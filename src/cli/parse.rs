@@ -18,7 +18,7 @@ use crate::induction::model::Kept;
 use crate::job::model_file;
 use crate::parser::evaluate::Settings;
 use crate::parser::job::{Search, Tags};
-use crate::parser::model::ParserModel;
+use crate::parser::model::{MOST_PARTICLES, ParserModel};
 use crate::parser::text::{Format, Source, parse_file};
 
 #[derive(Args)]
@@ -38,7 +38,7 @@ pub struct Parse {
     #[arg(long, value_enum)]
     tags: Option<Tags>,
     /// Particles of the search, or derivations of the beam [default: as in the job]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PARTICLES)))]
     particles: Option<u32>,
     /// How to search [default: as in the job]
     #[arg(long, value_enum)]

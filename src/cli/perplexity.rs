@@ -24,7 +24,7 @@ use crate::parser::job::Tags;
 use crate::parser::model::ParserModel;
 use crate::parser::perplexity::Sum;
 use crate::parser::text::{self, Source};
-use crate::topics::left_to_right::LeftToRight;
+use crate::topics::left_to_right::{LeftToRight, MOST_PARTICLES};
 use crate::topics::model::TopicModel;
 use crate::topics::ngram::kept::Kept;
 use crate::topics::ngram::lookup::TopicNgrams;
@@ -72,7 +72,7 @@ pub struct Perplexity {
     #[arg(long, help_heading = "Topic models", conflicts_with_all = ["files", "json", "documents", "format"])]
     stream: bool,
     /// Particles of the left-to-right method [default: 10], or of a parser's search [default: as in its job]
-    #[arg(long, help_heading = "Topic models", value_name = "N", value_parser = at_least_one)]
+    #[arg(long, help_heading = "Topic models", value_name = "N", value_parser = particles)]
     particles: Option<usize>,
     /// Words between resamplings of a particle's earlier topics [default: 10]
     #[arg(long, help_heading = "Topic models", value_name = "WORDS", value_parser = at_least_one)]
@@ -108,6 +108,13 @@ impl ValueEnum for TextFormat {
             TextFormat::Documents(format) => format.to_possible_value(),
             TextFormat::Sentences(format) => format.to_possible_value(),
         }
+    }
+}
+
+fn particles(text: &str) -> std::result::Result<usize, String> {
+    match at_least_one(text)? {
+        number if number <= MOST_PARTICLES => Ok(number),
+        _ => Err(format!("it has to be at most {MOST_PARTICLES}")),
     }
 }
 
@@ -278,7 +285,7 @@ impl Perplexity {
         let model = ParserModel::load(&self.model)?;
         let settings = Settings {
             search: model.kept.search,
-            particles: self.particles.map_or(model.kept.particles, |n| u32::try_from(n).unwrap_or(u32::MAX)),
+            particles: self.particles.map_or(model.kept.particles, |n| n as u32),
             tags: Tags::Predict,
             threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
         };

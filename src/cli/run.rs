@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::cluster::ClusterFlags;
+use super::cluster::{ClusterFlags, seconds};
 use super::print;
 use crate::cluster::stop::{stop_flag, stop_with_stdin};
 use crate::error::{Error, Result, exit};
@@ -48,7 +48,7 @@ pub struct Run {
     progress: Style,
     /// How long a sweep may go on after SIGTERM or SIGUSR1, before a checkpoint is written; a sweep that takes longer is given
     /// up, and the checkpoint before it counts
-    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds(), default_value = "5")]
     stop_within: u64,
     /// Stop, with a checkpoint, when standard input ends (`launch` uses this)
     #[arg(long, hide = true)]
@@ -87,6 +87,7 @@ impl Run {
             record: None,
             study: None,
             is_stopped: false,
+            reporting: None,
         };
         if self.end_with_stdin {
             stop_with_stdin(&stop_flag()?);

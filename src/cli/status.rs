@@ -10,6 +10,7 @@ use super::print;
 use crate::cluster::checkpoint;
 use crate::cluster::heartbeat::{self, Sign};
 use crate::error::{Result, exit};
+use crate::job::folder::LOCK;
 use crate::job::manifest::{Manifest, State, now};
 use crate::study::results::Listing;
 
@@ -23,9 +24,9 @@ impl Status {
     pub fn run(&self) -> Result<u8> {
         let manifest = Manifest::load(&self.run)?;
         let is_active = matches!(manifest.state, State::Running | State::Watching);
-        // A run holds the lock while it lives, however it ends.
-        let is_alive =
-            File::open(self.run.join(".lock")).is_ok_and(|f| matches!(f.try_lock(), Err(TryLockError::WouldBlock)));
+        // A run holds the lock while it lives, however it ends. Shared, so that two who look do not see each other.
+        let is_alive = File::open(self.run.join(LOCK))
+            .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
         let state = match manifest.state {
             State::Running if is_alive => "running".to_string(),
             State::Watching if is_alive => "watching for changes".to_string(),

@@ -69,6 +69,13 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The manifests of the newest checkpoints below `folder`: one, or one of each of a job's stages.
+pub fn newest_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = files_below(folder);
+    files.retain(|file| file.ends_with(LATEST));
+    files
+}
+
 fn is_sweep_folder(name: &str) -> bool {
     name.strip_prefix(SWEEP).is_some_and(|number| number.len() >= 8 && number.bytes().all(|b| b.is_ascii_digit()))
 }

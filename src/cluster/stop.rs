@@ -70,7 +70,9 @@ pub enum Phase {
     Sweeping,
     /// Writing a checkpoint.
     Saving,
-    /// Training has ended.
+    /// Evaluating what was trained, and writing the report: the last checkpoint holds all sweeps.
+    Reporting,
+    /// There is nothing left that takes long.
     Ended,
 }
 
@@ -88,13 +90,15 @@ impl CurrentPhase {
             0 => Phase::Reading,
             1 => Phase::Sweeping,
             2 => Phase::Saving,
+            3 => Phase::Reporting,
             _ => Phase::Ended,
         }
     }
 }
 
-/// Watches `phase` until training has ended. If the process is asked to stop, it ends it through `end`: at once while it
-/// reads, and `within` a time after SIGTERM or SIGUSR1 while it sweeps. A checkpoint that is being written is waited for.
+/// Watches `phase` until it is [`Phase::Ended`]. If the process is asked to stop, it ends it through `end`: at once while it
+/// reads, `within` a time while it reports, and `within` a time after SIGTERM or SIGUSR1 while it sweeps. A checkpoint that is
+/// being written is waited for.
 pub fn end_in_time(phase: Arc<CurrentPhase>, within: Duration, end: impl FnOnce(Phase) + Send + 'static) -> Result<()> {
     let flags = flags()?;
     std::thread::spawn(move || {
@@ -105,12 +109,13 @@ pub fn end_in_time(phase: Arc<CurrentPhase>, within: Duration, end: impl FnOnce(
             if now == Phase::Ended {
                 return;
             }
-            if flags.in_time.load(Ordering::Relaxed) {
+            let is_asked = flags.stop.load(Ordering::Relaxed);
+            if flags.in_time.load(Ordering::Relaxed) || (now == Phase::Reporting && is_asked) {
                 asked.get_or_insert_with(Instant::now);
             }
             let is_late = asked.is_some_and(|asked| asked.elapsed() >= within);
-            let is_asked = flags.stop.load(Ordering::Relaxed);
-            if (now == Phase::Reading && is_asked) || (now == Phase::Sweeping && is_late) {
+            let has_limit = matches!(now, Phase::Sweeping | Phase::Reporting);
+            if (now == Phase::Reading && is_asked) || (has_limit && is_late) {
                 return end(now);
             }
         }

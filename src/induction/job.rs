@@ -250,11 +250,14 @@ pub struct Plan {
 /// The longest sentences: a chart of so many words is some 100 MB.
 const LONGEST: usize = 200;
 
-/// The largest weight of a sentence: far beyond sense, far from where sums of expectations lose what small ones add.
 /// The largest bound on depth: trees of the longest sentences that are parsed are no deeper.
 pub const MOST_DEPTH: u32 = 500;
 
+/// The largest weight of a sentence: far beyond sense, far from where sums of expectations lose what small ones add.
 const MOST_WEIGHT: f64 = 1e6;
+
+/// Chains of all runs: what is known of each is in memory.
+const MOST_CHAINS: u128 = 1_000_000;
 
 impl InductionJob {
     /// The same job with paths that do not depend on where its file lies.
@@ -295,6 +298,11 @@ impl InductionJob {
         ] {
             require(value > 0, &format!("estimation.{name} is 0; it has to be at least 1"))?;
         }
+        let factors = [estimation.runs, estimation.groups, estimation.restarts];
+        require(
+            factors.iter().map(|&factor| u128::from(factor)).product::<u128>() <= MOST_CHAINS,
+            &format!("estimation.runs, groups and restarts make more than {MOST_CHAINS} chains in all"),
+        )?;
         require(
             estimation.tolerance > 0.0 && estimation.tolerance.is_finite(),
             "estimation.tolerance has to be positive",

@@ -6,10 +6,14 @@
 //! in `checkpoints/` and `processes/` that have the names which sawmill gives, are ever removed. A user's own files stay.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tempfile::TempPath;
 
 use super::manifest::{self, MANIFEST};
 use crate::cluster::{checkpoint, heartbeat};
@@ -51,14 +55,10 @@ impl RunFolder {
         fs::create_dir_all(path).map_err(|e| Error::output(path, e))?;
         let open = || File::options().create(true).append(true).open(path.join(LOCK));
         let lock = open().map_err(|e| Error::output(path, e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let message = "another run is writing into this folder; wait for it, or choose another with --out";
-                return Err(Error::output(path, message));
-            }
-            Err(TryLockError::Error(e)) => return Err(Error::output(path, e)),
-        }
+        acquire(&lock).map_err(|why| Error::output(path, why))?;
+
+        // A run that somebody has moved back to its place is not to be removed when it is moved away again.
+        remove_file(&path.join(ASIDE))?;
         Ok(RunFolder { path: path.to_path_buf(), ledger: Mutex::new(ledger(path)), _lock: lock })
     }
 
@@ -112,6 +112,27 @@ impl RunFolder {
     }
 }
 
+/// How long to wait for the lock of a run folder: `status` holds it for a moment.
+const LOCK_WITHIN: Duration = Duration::from_millis(500);
+
+/// Locks a run folder; returns why that is not possible.
+fn acquire(lock: &File) -> std::result::Result<(), String> {
+    let started = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if started.elapsed() < LOCK_WITHIN => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let message = "another run is writing into this folder; wait for it, or choose another with --out";
+                return Err(message.to_string());
+            }
+            Err(TryLockError::Error(e)) => return Err(e.to_string()),
+        }
+    }
+}
+
 /// Whether all files are there that the run at `path` has written.
 pub fn is_complete(path: &Path) -> bool {
     let ledger = ledger(path);
@@ -142,10 +163,10 @@ fn previous(path: &Path) -> PathBuf {
 }
 
 /// Moves the run at `path` aside, as a whole, so that another can start there; [`remove_previous`] removes it. If an earlier
-/// new start has not finished, the run before it is kept and the unfinished one is removed.
-pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
+/// new start has not finished, the run before it is kept and the unfinished one is removed. Returns where a run is kept.
+pub fn move_aside(path: &Path, is_done: bool) -> Result<Option<PathBuf>> {
     if !path.exists() {
-        return Ok(());
+        return Ok(None);
     }
     check_manifest(path)?;
     if let Some(foreign) = stray_file(path) {
@@ -156,7 +177,7 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
     let previous = previous(path);
     let is_ours = previous.join(ASIDE).exists();
     if is_ours && !is_done {
-        return remove_run(path);
+        return remove_run(path).map(|()| Some(previous));
     }
     remove_previous(path)?;
     if previous.symlink_metadata().is_ok() {
@@ -167,7 +188,8 @@ pub fn move_aside(path: &Path, is_done: bool) -> Result<()> {
     fs::rename(path, &previous).map_err(|e| {
         let message = format!("cannot move {} aside to {}: {e}", path.display(), previous.display());
         Error::Usage(format!("--fresh: {message}; choose another folder with --out"))
-    })
+    })?;
+    Ok(Some(previous))
 }
 
 /// Removes the run that was moved aside, now that the new one is finished.
@@ -225,7 +247,7 @@ fn remove_file(path: &Path) -> Result<()> {
 fn own_files(path: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         ledger(path).iter().filter(|name| *name != MANIFEST).map(|name| path.join(name)).collect();
-    files.extend(files.clone().iter().map(|file| beside(file)).filter(|file| file.exists()));
+    files.extend(files.clone().iter().flat_map(|file| all_beside(file)));
     files.extend(checkpoint::files_below(&path.join(CHECKPOINTS)));
     files.extend(heartbeat::files_below(path));
     files
@@ -236,7 +258,7 @@ fn own_files(path: &Path) -> Vec<PathBuf> {
 fn stray_file(path: &Path) -> Option<PathBuf> {
     let mut known: BTreeSet<PathBuf> = heartbeat::files_below(path).into_iter().collect();
     known.extend([LEDGER, LOCK, ASIDE].map(|name| path.join(name)));
-    known.insert(beside(&path.join(MANIFEST)));
+    known.extend(all_beside(&path.join(MANIFEST)));
     if is_run_folder(path) {
         known.insert(path.join(MANIFEST));
         known.extend(own_files(path));
@@ -286,20 +308,42 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     file.finish()
 }
 
-/// Where a file is written until it is whole.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.sawmill-tmp"))
+/// What the names of files begin and end with that are written beside `path` until they are whole; a random part is between.
+fn beside(path: &Path) -> (String, &'static str) {
+    (format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy()), ".sawmill-tmp")
 }
 
-/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. A link is
+/// The files that are being written beside `path`, or were when a process was killed.
+fn all_beside(path: &Path) -> Vec<PathBuf> {
+    let (start, end) = beside(path);
+    let is_beside =
+        |name: &str| name.len() > start.len() + end.len() && name.starts_with(&start) && name.ends_with(end);
+    let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    files.filter(|entry| is_beside(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Removes what killed processes have left beside `path`: whoever writes such a file has locked it.
+fn remove_stale(path: &Path) {
+    for file in all_beside(path) {
+        if File::open(&file).is_ok_and(|open| open.try_lock().is_ok()) {
+            let _ = fs::remove_file(file); // it only takes space
+        }
+    }
+}
+
+/// A file in the making, beside its old version until it is whole. Dropped before that, it leaves nothing. Its name cannot be
+/// guessed, so nobody can have put a link there, and two who write the same file do not mix. A link at `path` itself is
 /// followed; what is no plain file, such as a pipe or a device, is written to as it is.
 pub struct WholeFile {
     path: PathBuf,
     /// None where it is written to as it is.
-    beside: Option<PathBuf>,
+    beside: Option<TempPath>,
     file: BufWriter<File>,
-    is_whole: bool,
 }
 
 impl WholeFile {
@@ -307,30 +351,38 @@ impl WholeFile {
         let there = fs::metadata(path);
         if there.as_ref().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             let file = File::options().write(true).open(path).map_err(|e| Error::output(path, e))?;
-            return Ok(WholeFile {
-                path: path.to_path_buf(),
-                beside: None,
-                file: BufWriter::new(file),
-                is_whole: true,
-            });
+            return Ok(WholeFile { path: path.to_path_buf(), beside: None, file: BufWriter::new(file) });
         }
         let path = if there.is_ok() { path.canonicalize().unwrap_or(path.to_path_buf()) } else { path.to_path_buf() };
-        let beside = beside(&path);
-        let file = File::create(&beside).map_err(|e| Error::output(&path, e))?;
-        Ok(WholeFile { path, beside: Some(beside), file: BufWriter::new(file), is_whole: false })
+        remove_stale(&path);
+        let create = || -> io::Result<(File, TempPath)> {
+            let (start, end) = beside(&path);
+            let mut builder = tempfile::Builder::new();
+            let (file, beside) = builder
+                .prefix(&start)
+                .suffix(end)
+                .permissions(Permissions::from_mode(0o666)) // less the user's mask, as for any new file
+                .tempfile_in(folder_of(&path))?
+                .into_parts();
+            if let Ok(there) = &there {
+                file.set_permissions(there.permissions())?;
+            }
+            let _ = file.try_lock(); // without locks, what a killed process leaves is not removed
+            Ok((file, beside))
+        };
+        let (file, beside) = create().map_err(|e| Error::output(&path, e))?;
+        Ok(WholeFile { path, beside: Some(beside), file: BufWriter::new(file) })
     }
 
     /// Makes what was written the file's content.
     pub fn finish(mut self) -> Result<()> {
         let mut finish = || -> io::Result<()> {
             self.file.flush()?;
-            let Some(beside) = &self.beside else { return Ok(()) };
+            let Some(beside) = self.beside.take() else { return Ok(()) };
             self.file.get_ref().sync_all()?;
-            fs::rename(beside, &self.path)
+            beside.persist(&self.path).map_err(|e| e.error)
         };
-        finish().map_err(|e| Error::output(&self.path, e))?;
-        self.is_whole = true;
-        Ok(())
+        finish().map_err(|e| Error::output(&self.path, e))
     }
 }
 
@@ -341,14 +393,6 @@ impl Write for WholeFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
-    }
-}
-
-impl Drop for WholeFile {
-    fn drop(&mut self) {
-        if let (false, Some(beside)) = (self.is_whole, &self.beside) {
-            let _ = fs::remove_file(beside); // what is left of it is of no use
-        }
     }
 }
 
@@ -372,6 +416,28 @@ mod tests {
         assert!(null.is_symlink() && !fs::metadata(&null).unwrap().is_file());
     }
 
+    #[test]
+    fn files_in_the_making_are_private_to_their_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_whole(&path, b"old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        // What a process that was killed has left is removed; what another one is writing is not.
+        fs::write(folder.path().join(".file.0123.sawmill-tmp"), "half").unwrap();
+        fs::write(folder.path().join(".file.sawmill-tmp.txt"), "mine").unwrap();
+        let mut slow = WholeFile::create(&path).unwrap();
+        slow.write_all(b"slow").unwrap();
+        assert_eq!(all_beside(&path).len(), 1);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&all_beside(&path)[0]), 0o640);
+        write_whole(&path, b"quick").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"quick");
+        slow.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"slow");
+        assert_eq!((mode(&path), all_beside(&path).len()), (0o640, 0));
+        assert_eq!(fs::read(folder.path().join(".file.sawmill-tmp.txt")).unwrap(), b"mine");
+    }
+
     fn manifest() -> String {
         manifest::tests::example().to_json()
     }
@@ -391,6 +457,22 @@ mod tests {
         assert!(out.join("report/notes.txt").exists() && out.join("checkpoints/thesis.tex").exists());
         assert!(!out.join("report/index.html").exists() && !out.join("checkpoints/sweep-00000003").exists());
         assert!(run.write("report/notes.txt", b"ours").unwrap_err().to_string().contains("did not write"));
+    }
+
+    #[test]
+    fn a_folder_that_is_looked_at_can_be_taken_and_one_that_is_written_cannot() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("run");
+        drop(RunFolder::create(&out).unwrap());
+        let looking = File::open(out.join(LOCK)).unwrap();
+        looking.lock_shared().unwrap();
+        let looked = std::thread::spawn(move || {
+            std::thread::sleep(LOCK_WITHIN / 5);
+            drop(looking);
+        });
+        let _run = RunFolder::create(&out).unwrap();
+        looked.join().unwrap();
+        assert!(RunFolder::create(&out).err().unwrap().to_string().contains("another run is writing"));
     }
 
     #[test]
@@ -426,13 +508,23 @@ mod tests {
         start(b"newer");
         remove_previous(&out).unwrap();
         assert!(!previous(&out).exists());
+        // Neither is one that was moved back and then away by hand.
+        start(b"old");
+        move_aside(&out, true).unwrap();
+        fs::rename(previous(&out), &out).unwrap();
+        drop(RunFolder::create(&out).unwrap());
+        fs::rename(&out, previous(&out)).unwrap();
+        start(b"new");
+        remove_previous(&out).unwrap();
+        assert_eq!(fs::read(previous(&out).join("model")).unwrap(), b"old");
+        fs::remove_dir_all(previous(&out)).unwrap();
         // A folder of that name which somebody else has made is neither removed nor a reason to lose the run.
         fs::create_dir(previous(&out)).unwrap();
         fs::write(previous(&out).join("thesis.tex"), "mine").unwrap();
         for is_done in [false, true] {
             assert!(move_aside(&out, is_done).unwrap_err().to_string().contains("in the way"));
         }
-        assert_eq!(fs::read(out.join("model")).unwrap(), b"newer");
+        assert_eq!(fs::read(out.join("model")).unwrap(), b"new");
         fs::write(out.join("thesis.tex"), "mine").unwrap();
         assert!(move_aside(&out, true).unwrap_err().to_string().contains("thesis.tex"));
     }

@@ -18,6 +18,7 @@ use crate::cluster::stop::{CurrentPhase, Phase, end_in_time};
 use crate::corpus::inputs::Inputs;
 use crate::error::{Error, Result, exit};
 use crate::progress::Style;
+use crate::study;
 
 /// What a run of any kind of job is given.
 pub struct Session {
@@ -45,6 +46,8 @@ pub struct Session {
     pub study: Option<Record>,
     /// Whether the job has stopped with a checkpoint; known to every process.
     pub is_stopped: bool,
+    /// What a training that has ended is at, for whoever must end the process in time.
+    pub reporting: Option<Arc<CurrentPhase>>,
 }
 
 impl Session {
@@ -59,6 +62,7 @@ impl Session {
             record: None,
             study: self.record.clone(),
             is_stopped: false,
+            reporting: None,
             ..*self
         }
     }
@@ -80,11 +84,17 @@ impl Session {
         }
         if self.fresh && is_leader {
             let is_done = Manifest::load(&self.out).is_ok_and(|manifest| manifest.state == State::Done);
-            move_aside(&self.out, is_done)?;
+            if let Some(kept) = move_aside(&self.out, is_done)? {
+                say!("sawmill: the run before is kept in {} until this one is finished", kept.display());
+            }
         }
         // Locked before it is looked at, so that what is found stays as it is.
         let folder = if is_leader { Some(RunFolder::create(&self.out)?) } else { None };
-        let settings = plan.fingerprint().map_or(String::new(), |hash| hex(&hash));
+        let settings = settings_of(plan);
+        if let Plan::Study(study) = plan {
+            let _stoppable = self.stoppable()?;
+            self.check_variants(study)?;
+        }
         let standing = self.standing(job, &settings)?;
         if standing == Standing::Done {
             if is_leader {
@@ -97,6 +107,7 @@ impl Session {
         // What is counted in one pass is not saved in between.
         let stoppable = (kind == "oracle" && !self.watch).then(|| self.stoppable()).transpose()?;
         let result = plan.run(self);
+        self.reporting.take().iter().for_each(|phase| phase.set(Phase::Ended));
         drop(stoppable);
         if let Some(record) = &self.record {
             match &result {
@@ -106,6 +117,28 @@ impl Session {
             }
         }
         if self.is_stopped { result.map(|_| exit::RESUME) } else { result }
+    }
+
+    /// Fails if the folder of a variant holds the run of another job, before anything is recorded of the study. All processes read
+    /// the inputs for that, so that none has to wait for another.
+    fn check_variants(&self, study: &study::job::Plan) -> Result<()> {
+        let mut last: Option<(Vec<PathBuf>, Arc<Inputs>)> = None;
+        for variant in &study.variants {
+            let mut session = self.of_variant(&variant.settings.name);
+            if !is_run_folder(&session.out) {
+                continue;
+            }
+            let files = variant.plan.files();
+            session.inputs = match last.take().filter(|(same, _)| *same == files) {
+                Some((_, inputs)) => inputs,
+                None => Arc::new(Inputs::hash(&files, self.cluster.threads)?),
+            };
+            last = Some((files, session.inputs.clone()));
+            session
+                .standing(&variant.job, &settings_of(&variant.plan))
+                .map_err(|error| error.within(&format!("variant {}", variant.settings.name)))?;
+        }
+        Ok(())
     }
 
     /// Lets a request to stop end the process at once, until what is returned is dropped.
@@ -127,6 +160,7 @@ impl Session {
         end_in_time(phase, self.stop_within, move |phase| {
             let why = match phase {
                 Phase::Reading => "stopped while reading; nothing had to be saved",
+                Phase::Reporting => "stopped before the report was written; the last checkpoint has all sweeps",
                 _ => {
                     "stopped in the middle of a sweep, which took too long to finish (--stop-within); the last checkpoint counts"
                 }
@@ -139,8 +173,7 @@ impl Session {
         })
     }
 
-    /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it, and a
-    /// run that follows changes starts over. Only the leader judges what it finds: it may be at work in the folder while the
+    /// How the run folder stands to the job. A study leaves that to each of its variants, so that others can be added to it. Only the leader judges what it finds: it may be at work in the folder while the
     /// others look.
     fn standing(&self, job: &Job, settings: &str) -> Result<Standing> {
         let kind = job.header().kind;
@@ -151,7 +184,7 @@ impl Session {
                 "{message}; choose another folder with --out, or start over with --fresh"
             )));
         }
-        if matches!(job, Job::Study(_)) || self.watch {
+        if matches!(job, Job::Study(_)) {
             return Ok(if is_run_folder(&self.out) { Standing::Unfinished } else { Standing::New });
         }
         let identity = Identity {
@@ -161,13 +194,22 @@ impl Session {
             build: &hex(&build_hash()),
             accepts_other_build: self.accepts_other_build,
         };
-        match identity.standing(&self.out) {
+        let standing = match self.watch {
+            true => identity.standing_of_watched(&self.out),
+            false => identity.standing(&self.out),
+        };
+        match standing {
             Err(_) if !self.cluster.is_leader() => Ok(Standing::Unfinished),
             // What another process of this job sees of a folder that is about to be moved aside does not count.
             Ok(Standing::Done) if self.fresh && !self.cluster.is_leader() => Ok(Standing::Unfinished),
             standing => standing,
         }
     }
+}
+
+/// The hash of a job's settings, as the manifest records it.
+fn settings_of(plan: &Plan) -> String {
+    plan.fingerprint().map_or(String::new(), |hash| hex(&hash))
 }
 
 /// The run folder and its manifest. Clones are the same record.

@@ -6,7 +6,7 @@
 //! own place, where input files lie as long as their content is the same, how often checkpoints are written, and the number
 //! of sweeps of a chain, which may be raised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use toml::{Table, Value};
@@ -82,16 +82,33 @@ impl Identity<'_> {
         Ok(if is_done { Standing::Done } else { Standing::Unfinished })
     }
 
+    /// The standing of the folder of a run that follows changes, and starts over with whatever its files hold now. Fails if the
+    /// result of another job is there.
+    pub fn standing_of_watched(&self, out: &Path) -> Result<Standing> {
+        let Ok(manifest) = Manifest::load(out) else { return Ok(Standing::New) };
+        let old = leaves(&std::fs::read_to_string(out.join(JOB)).unwrap_or_default());
+        if manifest.state != State::Done || old.is_empty() {
+            return Ok(Standing::Unfinished);
+        }
+        let new = leaves(self.job);
+        let differences: String = differing(&old, &new)
+            .filter(|key| !is_harmless(key))
+            .map(|key| format!("\n  {key}: {} -> {}", shown(old.get(key)), shown(new.get(key))))
+            .collect();
+        match differences.is_empty() {
+            true => Ok(Standing::Unfinished),
+            false => Err(refuse(out, format!("holds a run with other settings:{differences}"))),
+        }
+    }
+
     /// Whether the job is the same with more sweeps. Fails if it is another one.
     fn compare_settings(&self, out: &Path, old: &str, manifest: &Manifest) -> Result<bool> {
         let (old, new) = (leaves(old), leaves(self.job));
-        let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         // Settings that name inputs may differ as long as each file has the part that it had: training, test, a treebank.
         let has_same_parts = manifest.settings == self.settings;
         let is_free = |key: &str| is_harmless(key) || (has_same_parts && names_inputs(key, &new));
-        let differing = keys.into_iter().filter(|key| old.get(*key) != new.get(*key) && !is_free(key));
         let (mut is_longer, mut differences) = (false, vec![]);
-        for key in differing {
+        for key in differing(&old, &new).filter(|key| !is_free(key)) {
             let [before, now] = [&old, &new].map(|settings| settings.get(key));
             match is_raised(key, before, now, &new) {
                 true if has_same_parts => is_longer = true,
@@ -152,6 +169,15 @@ fn refuse(out: &Path, why: String) -> Error {
         "{} {why}{separator}choose another folder with --out, or start over with --fresh",
         out.display()
     ))
+}
+
+/// The keys with different values, in their order.
+fn differing<'a>(
+    old: &'a BTreeMap<String, Value>,
+    new: &'a BTreeMap<String, Value>,
+) -> impl Iterator<Item = &'a String> {
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    keys.into_iter().filter(|key| old.get(*key) != new.get(*key))
 }
 
 /// Whether the result is the same whatever a setting is.

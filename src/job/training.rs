@@ -83,10 +83,11 @@ impl Training<'_> {
         session.end_in_time(phase.clone())?;
         let watcher = Watcher { control, folder, sweep, inputs: session.inputs.clone(), changed: Arc::default() };
         let results = cluster.run(|| self.facts(session), move |worker| program(worker, &watcher));
-        phase.set(Phase::Ended);
+        session.is_stopped = stopped.load(Ordering::Relaxed);
+        phase.set(if session.is_stopped || results.is_err() { Phase::Ended } else { Phase::Reporting });
+        session.reporting = Some(phase);
         drop(meter);
         heartbeat.end();
-        session.is_stopped = stopped.load(Ordering::Relaxed);
         let mut made = None;
         for result in results? {
             made = result?.or(made);

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::action::System;
 use super::element::{Attribute, Element, Start};
+use super::model::MOST_PARTICLES;
 use super::treebank::{NonProjective, Preparation, TagColumn};
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
@@ -352,10 +353,15 @@ impl ParserJob {
         )?;
         require(sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(
-            sampler.particles > 1,
-            "sampler.particles has to be at least 2: one keeps the derivation that is, another finds others",
+            (2..=MOST_PARTICLES).contains(&sampler.particles),
+            &format!(
+                "sampler.particles has to be between 2 and {MOST_PARTICLES}: one keeps the derivation that is, another finds others"
+            ),
         )?;
-        require(model.particles > 0, "model.particles is 0; it has to be at least 1")?;
+        require(
+            (1..=MOST_PARTICLES).contains(&model.particles),
+            &format!("model.particles has to be between 1 and {MOST_PARTICLES}"),
+        )?;
         require((0.0..1.0).contains(&model.discount), "model.discount has to be at least 0 and below 1")?;
         require(model.strength > 0.0, "model.strength has to be positive")?;
         require(

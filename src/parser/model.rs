@@ -99,9 +99,8 @@ impl Kept {
     }
 }
 
-/// A search keeps at most so many derivations: what a job and a command line may ask for is bounded by memory alone, but a
-/// damaged file must not ask for it all.
-const MOST_PARTICLES: u32 = 1 << 20;
+/// A search keeps at most so many derivations, whether a job, a command line or a damaged file asks for more.
+pub const MOST_PARTICLES: u32 = 1 << 20;
 
 impl Stored for Kept {
     const KIND: &'static str = KIND;

@@ -13,6 +13,7 @@ use crate::job::corpus::expand_all;
 use crate::job::file::Document;
 use crate::parser::action::System;
 use crate::parser::job::{self as parser, CorpusSettings, ModelSettings, ParserJob, Part, SamplerSettings, Tags};
+use crate::parser::model::MOST_PARTICLES;
 use crate::topics::job::CheckpointSettings;
 
 /// The job file.
@@ -183,7 +184,10 @@ impl SemisupervisedJob {
         require((1..=u16::MAX as usize - 1).contains(&raw.max_words), "raw.max_words has to be between 1 and 65534")?;
         require(raw.passes > 0, "raw.passes is 0; it has to be at least 1")?;
         require(raw.rounds > 0, "raw.rounds is 0; it has to be at least 1")?;
-        require(raw.particles > 0, "raw.particles is 0; it has to be at least 1")?;
+        require(
+            (1..=MOST_PARTICLES).contains(&raw.particles),
+            &format!("raw.particles has to be between 1 and {MOST_PARTICLES}"),
+        )?;
         require(self.ngram.order <= 32, "ngram.order has to be between 1 and 32, or 0 for none")?;
         require(
             self.ngram.order == 0 || self.ngram.burn_in < self.ngram.sweeps,

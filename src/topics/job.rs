@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::job::corpus::{Corpus, CorpusSettings, Test};
 use crate::job::file::Document;
 use crate::lm::job::Order;
+use crate::topics::left_to_right::MOST_PARTICLES;
 use crate::topics::ngram::counts::Form;
 use crate::topics::prior::PRIOR_RANGE;
 
@@ -253,7 +254,10 @@ impl TopicsJob {
             !is_rescaling || self.sampler.ngram_sweeps > 0,
             "sampler.ngram_sweeps is 0; the n-gram model has to be swept at least once",
         )?;
-        require(self.evaluation.particles > 0, "evaluation.particles is 0; it has to be at least 1")?;
+        require(
+            (1..=MOST_PARTICLES).contains(&self.evaluation.particles),
+            &format!("evaluation.particles has to be between 1 and {MOST_PARTICLES}"),
+        )?;
         require(self.evaluation.resample > 0, "evaluation.resample is 0; it has to be at least 1")?;
         let Corpus { files, training_files, test, format, encoding, tokenisation, min_count } =
             self.corpus.resolve(document)?;

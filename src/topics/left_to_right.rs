@@ -46,6 +46,9 @@ impl HeldOut {
     }
 }
 
+/// More particles only cost memory.
+pub const MOST_PARTICLES: usize = 1 << 20;
+
 /// The method's two settings.
 #[derive(Clone, Copy, Debug)]
 pub struct LeftToRight {

@@ -17,7 +17,7 @@ use crate::{induction_job, run_folder, semisupervised_job};
 
 const KINDS: [&str; 8] = ["lda", "switching", "lm", "parser", "adaptor", "induction", "semisupervised", "oracle"];
 
-fn job(kind: &str, folder: &Path) -> PathBuf {
+pub fn job(kind: &str, folder: &Path) -> PathBuf {
     match kind {
         "induction" => induction_job::job(
             folder,

@@ -57,6 +57,34 @@ fn shards_and_workers_have_limits_in_every_kind_of_job() {
 }
 
 #[test]
+fn particles_chains_and_seconds_have_limits() {
+    let folder = folder();
+    write(folder.path(), "text", "a b\n");
+    write(folder.path(), "trees", "1\ta\t_\tX\tX\t_\t0\troot\t_\t_\n\n");
+    let corpus = |kind: &str| if kind == "topics" { "text" } else { "trees" };
+    for (kind, setting, words) in [
+        ("topics", "evaluation.particles", "evaluation.particles has to be between 1 and 1048576"),
+        ("parser", "model.particles", "model.particles has to be between 1 and 1048576"),
+        ("parser", "sampler.particles", "sampler.particles has to be between 2 and 1048576"),
+        ("semisupervised", "raw.particles", "raw.particles has to be between 1 and 1048576"),
+        ("induction", "estimation.runs", "make more than 1000000 chains in all"),
+    ] {
+        let corpus = corpus(kind);
+        let raw = if kind == "semisupervised" { "[raw]\ntrain = ['text']\n" } else { "" };
+        let job = format!("kind = '{kind}'\nout = 'out'\n[corpus]\ntrain = ['{corpus}']\n{raw}");
+        let job = write(folder.path(), "job.toml", job);
+        let job = job.to_str().unwrap();
+        refused(&["run", job, "--set", &format!("{setting}=4000000000")], 2, words);
+        refused(&["run", job, "--stop-within", "18446744073709551615"], 2, "is not in 0..=1000000000");
+        refused(&["run", job, "--start-within", "18446744073709551615"], 2, "is not in 0..=1000000000");
+    }
+    let (lda, parser) = (sample("lda.model"), sample("parser.model"));
+    for (verb, model) in [("perplexity", lda), ("parse", parser)] {
+        refused(&[verb, model.to_str().unwrap(), "/dev/null", "--particles", "4000000000"], 2, "1048576");
+    }
+}
+
+#[test]
 fn long_strings_are_refused_with_their_line() {
     let folder = folder();
     let text = write(folder.path(), "text", format!("badogmi\n{}\nsalo\n", "ba".repeat(2500)));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use sawmill::job::model_file;
 use sawmill::lm::history::History;
@@ -320,16 +321,26 @@ fn compare_with_kenlm(python: &Path, model: &Path, text: &Path, folder: &Path, a
     assert!((ours / their_perplexity - 1.0).abs() < 5e-6, "perplexity {their_perplexity} in KenLM, {ours} here");
 }
 
+/// A Python with kenlm, or none, said on stderr; looked for once, whichever tests ask.
+fn kenlm() -> Option<PathBuf> {
+    static FOUND: LazyLock<Result<PathBuf, String>> = LazyLock::new(python_with_kenlm);
+    let tell = |reason: &String| skipped(&format!("there is no kenlm, and it cannot be installed: {reason}"));
+    FOUND.as_ref().inspect_err(|reason| tell(reason)).ok().cloned()
+}
+
 #[test]
 fn kenlm_reads_the_arpa_file_and_agrees() {
-    let python = match python_with_kenlm() {
-        Ok(python) => python,
-        Err(reason) => return skipped(&format!("there is no kenlm, and it cannot be installed: {reason}")),
-    };
+    let Some(python) = kenlm() else { return };
     let folder = folder();
     let model = trained(folder.path(), &small_text(), &["model.order=4"]);
     let text = write(folder.path(), "other", OTHER_TEXT.to_string() + &small_text());
     compare_with_kenlm(&python, &model, &text, folder.path(), 1000);
+}
+
+#[test]
+fn kenlm_agrees_on_the_penn_treebank() {
+    let Some(python) = kenlm() else { return };
+    let folder = folder();
     let Some(data) = real_data("KenLM on the Penn Treebank") else { return };
     let (valid, test) = (data.join("ptb10k-lm/ptb.valid.txt"), data.join("ptb10k-lm/ptb.test.txt"));
     if !valid.exists() || !test.exists() {

@@ -75,7 +75,12 @@ fn scores_are_those_of_the_official_evaluation() {
     let text = "# text = dal vado\n1-2\tdal\t_\t_\t_\t_\t_\t_\t_\t_\n1\tda\t_\tADP\t_\t_\t2\tcase\t_\t_\n\
                 2\til\t_\tDET\t_\t_\t3\tdet\t_\t_\n3\tvado\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n";
     compare(&script, Path::new("by hand"), &text.repeat(20), 1);
-    let Some(data) = real_data("scores_are_those_of_the_official_evaluation") else { return };
+}
+
+#[test]
+fn scores_of_real_treebanks_are_those_of_the_official_evaluation() {
+    let Some(script) = script() else { return };
+    let Some(data) = real_data("scores_of_real_treebanks_are_those_of_the_official_evaluation") else { return };
     // Files with many multiword tokens, and with empty nodes.
     for name in ["italian/ParTUT/it_partut-ud-test.conllu", "italian/PoSTWITA/it_postwita-ud-dev.conllu"] {
         let path = data.join("treebanks").join(name);

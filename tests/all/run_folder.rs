@@ -10,7 +10,7 @@ use sawmill::cluster::checkpoint;
 use serde_json::Value;
 
 use crate::support::{Running, conllu, folder, run, sawmill, start, summary, wait_until, write};
-use crate::{adaptor_job, lm_job, ngram_job, parser_job, topics_job};
+use crate::{adaptor_job, fault_campaign, lm_job, ngram_job, parser_job, topics_job};
 
 const SAMPLER: &str = "[sampler]\nsweeps = 60\nsync_every = 2\n";
 
@@ -72,13 +72,6 @@ fn interrupted(job: &Path, out: &Path) {
 
 fn manifest(out: &Path) -> String {
     std::fs::read_to_string(out.join("manifest.json")).unwrap_or_default()
-}
-
-/// The sweep of the newest checkpoint, by its folder's name.
-fn newest(out: &Path) -> String {
-    let folders = std::fs::read_dir(out.join("checkpoints")).into_iter().flatten().flatten();
-    let names = folders.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with("sweep-")).max().unwrap_or_default()
 }
 
 /// Whether the run of a process has taken the folder.
@@ -169,32 +162,53 @@ fn an_input_that_changed_anywhere_is_refused_and_a_touched_one_is_not() {
 #[test]
 fn another_build_continues_only_if_it_is_told_to() {
     for kind in KINDS {
-        continues_another_build_if_it_is_told_to(kind);
+        let folder = folder();
+        let job = job(kind, folder.path());
+        continues_another_build_if_it_is_told_to(folder.path(), &job, &["--set", "sampler.sweeps=100000"]);
+    }
+    for (kind, longer) in [("induction", "estimation.runs=10000"), ("semisupervised", "raw.gibbs_sweeps=100000")] {
+        let folder = folder();
+        let job = fault_campaign::job(kind, folder.path());
+        let more = ["--set", longer, "--set", "checkpoint.every=1"];
+        continues_another_build_if_it_is_told_to(folder.path(), &job, &more);
     }
 }
 
-fn continues_another_build_if_it_is_told_to(kind: &str) {
-    let folder = folder();
-    let job = job(kind, folder.path());
-    let out = folder.path().join("out");
-    interrupted(&job, &out);
+/// The manifests of checkpoints, those of stages included.
+fn checkpoints(out: &Path) -> Vec<PathBuf> {
+    let files = checkpoint::files_below(&out.join("checkpoints"));
+    files.into_iter().filter(|path| path.ends_with("latest.json") || path.ends_with("previous.json")).collect()
+}
+
+fn continues_another_build_if_it_is_told_to(folder: &Path, job: &Path, more: &[&str]) {
+    let out = folder.join("out");
+    let more = [more, &["--workers", "1"]].concat();
+    let mut child = start(job, &out, &more);
+    wait_until("a checkpoint", || !checkpoints(&out).is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
     let text = manifest(&out);
     let at = text.find("\"build\": \"").unwrap() + 10;
     let other = format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..]);
     std::fs::write(out.join("manifest.json"), other).unwrap();
-    for name in ["latest", "previous"].map(|name| format!("checkpoints/{name}.json")) {
-        let Ok(text) = std::fs::read(out.join(&name)) else { continue };
-        let mut manifest: checkpoint::Manifest = serde_json::from_slice(&text).unwrap();
+    let load = |path: &PathBuf| serde_json::from_slice::<checkpoint::Manifest>(&std::fs::read(path).ok()?).ok();
+    for path in checkpoints(&out) {
+        let mut manifest = load(&path).unwrap();
         manifest.build = "0".repeat(64);
         manifest.xxh3 = manifest.checksum();
-        std::fs::write(out.join(name), serde_json::to_vec(&manifest).unwrap()).unwrap();
+        std::fs::write(path, serde_json::to_vec(&manifest).unwrap()).unwrap();
     }
-    let more = ["--set", "sampler.sweeps=100000"];
-    let (code, stderr) = start(&job, &out, &more).end();
+    let (code, stderr) = start(job, &out, &more).end();
     assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
-    let before = newest(&out);
-    let child = start(&job, &out, &[&more[..], &["--accept-other-build"]].concat());
-    wait_until(kind, || is_written_by(&out, child.id()) && newest(&out) > before);
+    // Told by the checkpoints alone, too.
+    std::fs::write(out.join("manifest.json"), text).unwrap();
+    let (code, stderr) = start(job, &out, &more).end();
+    assert!(code == 2 && stderr.contains("another build") && stderr.contains("--accept-other-build"), "{stderr}");
+    let mut child = start(job, &out, &[&more[..], &["--accept-other-build"]].concat());
+    wait_until("a checkpoint of this build", || {
+        assert!(child.try_wait().unwrap().is_none(), "{:?} ended", job);
+        checkpoints(&out).iter().filter_map(load).any(|manifest| manifest.build != "0".repeat(64))
+    });
 }
 
 #[test]
@@ -218,7 +232,8 @@ fn a_fresh_start_keeps_the_old_run_until_the_new_one_is_finished() {
     // To go on with the new one needs no flag; the old one is gone when it is finished.
     let (code, stderr) = start(&job, &out, &["--set", "seed=9"]).end();
     assert!(code == 2 && stderr.contains("sampler.sweeps"), "{stderr}");
-    succeeds(start(&job, &out, &["--set", "seed=9", "--fresh"]).end());
+    let stderr = succeeds(start(&job, &out, &["--set", "seed=9", "--fresh"]).end());
+    assert!(stderr.contains("out.previous until this one is finished"), "{stderr}");
     assert!(!previous.exists());
     assert!(results("lm", &out) != old);
 }
@@ -301,6 +316,38 @@ fn asked_to_stop_while_it_reads_it_ends_at_once() {
     assert!(seconds < Duration::from_secs(5), "{seconds:?}");
 }
 
+/// What was trained is evaluated by the first process alone, for as long as that takes.
+#[test]
+fn asked_to_stop_while_it_evaluates_it_ends_in_time_and_goes_on_there() {
+    let folder = folder();
+    let settings = "[model]\nparticles = 1000\n[sampler]\nsweeps = 2\n";
+    let job = parser_job::job(folder.path(), settings);
+    // Words in any order have many derivations, which takes minutes.
+    let train = parser_job::treebank(2, 40);
+    let words: Vec<Vec<&str>> = train.lines().map(|line| line.split('\t').collect()).collect();
+    let words: Vec<&Vec<&str>> = words.iter().filter(|columns| columns.len() > 7).collect();
+    let row = |sentence: usize, number: usize| {
+        let word = words[(sentence * 17 + number * number * 31) % words.len()];
+        format!("{number}\t{}\t_\t{}\t{}\t_\t{}\t{}\t_\t_\n", word[1], word[3], word[4], number - 1, word[7])
+    };
+    let sentence = |sentence| (1..=80).map(|number| row(sentence, number)).collect::<String>() + "\n";
+    write(folder.path(), "test.conllu", (0..4000).map(sentence).collect::<String>());
+    let out = folder.path().join("out");
+    let child = start(&job, &out, &["--workers", "1", "--stop-within", "1"]);
+    wait_until("a model", || out.join("model").exists());
+    let (seconds, (code, stderr)) = stopped(child, "-TERM");
+    assert!(code == 75 && stderr.contains("stopped before the report"), "{code}: {stderr}");
+    assert!(seconds < Duration::from_secs(10), "{seconds:?}");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("stopped"), "{status}");
+    std::fs::remove_file(out.join("model")).unwrap();
+    let child = start(&job, &out, &["--workers", "1", "--stop-within", "1"]);
+    wait_until("a model", || out.join("model").exists());
+    let (_, (code, stderr)) = stopped(child, "-INT");
+    assert!(code == 75 && stderr.contains("going on after sweep 2"), "{code}: {stderr}");
+    assert!(!out.join("report/index.html").exists());
+}
+
 /// A sparse file takes no place on the disk, but all its bytes are hashed.
 #[test]
 fn asked_to_stop_while_it_hashes_its_inputs_it_ends_at_once() {
@@ -373,6 +420,10 @@ fn what_nobody_can_compare_is_never_done_already() {
     let (_, (code, stderr)) = stopped(child, "-TERM");
     assert_eq!(code, 0, "{stderr}");
     assert!(!succeeds(start(&job, &out, &[]).end()).contains("done already"));
+    assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
+    // Nor does following changes make another job of a finished one.
+    let (code, stderr) = start(&job, &out, &["--watch", "--set", "oracle.reorder=2"]).end();
+    assert!(code == 2 && stderr.contains("oracle.reorder: 1 -> 2"), "{code} {stderr}");
     assert!(succeeds(start(&job, &out, &[]).end()).contains("done already"));
 }
 

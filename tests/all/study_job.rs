@@ -7,7 +7,9 @@ use rand::RngExt;
 use sawmill::cluster::rng::{Purpose, generator};
 use serde_json::Value;
 
-use crate::support::{SECRET, finish, folder, free_addresses, run, sawmill, wait_until, write};
+use crate::support::{
+    SECRET, assert_same_files, files_below, finish, folder, free_addresses, run, sawmill, wait_until, write,
+};
 
 fn corpus(seed: u64, sentences: u64) -> String {
     let mut text = String::new();
@@ -194,6 +196,25 @@ fn a_study_that_is_stopped_while_a_variant_reads_says_so() {
     assert!(code == 75 && stderr.contains("while reading"), "{code} {stderr}");
     let (_, status, _) = run(sawmill().arg("status").arg(&out));
     assert!(status.contains("study job, stopped"), "{status}");
+}
+
+/// What a variant has been trained with before is looked at before the study itself is touched.
+#[test]
+fn a_refused_variant_leaves_the_finished_study_as_it_is() {
+    let folder = folder();
+    let study = study(folder.path(), 8);
+    let out = folder.path().join("out");
+    let (code, stderr) = end(start(&study, &out, &[]));
+    assert_eq!(code, 0, "{stderr}");
+    let before = files_below(&out);
+    let (code, stderr) = end(start(&study, &out, &["--set", "set.seed=4"]));
+    assert!(code == 2 && stderr.contains("variant unigrams: ") && stderr.contains("seed: 3 -> 4"), "{code} {stderr}");
+    write(folder.path(), "test.txt", corpus(5, 40));
+    let (code, stderr) = end(start(&study, &out, &[]));
+    assert!(code == 2 && stderr.contains("variant unigrams: ") && stderr.contains("test.txt"), "{code} {stderr}");
+    assert_same_files(&before, &files_below(&out), "a refused study");
+    let (_, status, _) = run(sawmill().arg("status").arg(&out));
+    assert!(status.contains("study job, done"), "{status}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ pub fn assert_same_files(left: &BTreeMap<String, Vec<u8>>, right: &BTreeMap<Stri
     }
 }
 
-/// Says that something was skipped, and why. Not by `eprintln`, which the harness keeps to itself where a test passes.
+/// Says that the test is skipped, and why; to be called once, by a test that then ends: `.ci/run` counts these lines. Not by `eprintln`, which the harness keeps to itself where a test passes.
 pub fn skipped(reason: &str) {
     writeln!(std::io::stderr(), "skipped: {reason}").expect("stderr is open");
 }

@@ -177,9 +177,9 @@ fn killed_before_it_has_begun_it_leaves_a_folder_to_resume_in() {
     // What is there between two steps of the start: in a new folder, and in one that holds a result.
     let states: [&[&str]; 5] = [
         &["report/"],
-        &["report/", ".lock", ".manifest.json.sawmill-tmp"],
+        &["report/", ".lock", ".manifest.json.aB3x9z.sawmill-tmp"],
         &["report/", ".lock", "manifest.json"],
-        &["report/", ".lock", ".files", "manifest.json", ".job.toml.sawmill-tmp"],
+        &["report/", ".lock", ".files", "manifest.json", ".job.toml.aB3x9z.sawmill-tmp"],
         &["report/", ".lock", ".files", "manifest.json"],
     ];
     for (number, state) in states.iter().enumerate() {
