@@ -2,11 +2,13 @@
 //!
 //! - `seats`: customers and tables by topic, in lists of fixed room
 //! - `counts`: the restaurants of all topics on one tree, and the coins of SWITCHING and HIERARCHICAL
-//! - `rules`: discounts and strengths; `seating`: customers of a topic come and go
+//! - `rules`: discounts and strengths; `seating`: customers of a topic come and go; `ascent`: the same in HIERARCHICAL, with
+//!   the labels of tables
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
 //! - `assignments`: the topics of all tokens, and which shard may change them
-//! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables
+//! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables;
+//!   `turn`: the coins of a block that goes from or to the global topic
 //! - `merge`: seatings of several shards, brought together
 //! - `held_out`: the probability of documents not seen
 //! - `learn`: discounts, strengths and the prior
@@ -14,6 +16,7 @@
 //! - `kept`, `lookup`: the trained model as a file, and asked; `reading`, `stream`: documents read with it, word by word
 //! - `show`, `highlight`: what it has learned, for people
 
+pub mod ascent;
 mod assignments;
 pub mod counts;
 pub mod descent;
@@ -34,6 +37,7 @@ pub mod show;
 pub mod stream;
 pub mod table_based;
 pub mod token_based;
+mod turn;
 mod weights;
 
 #[cfg(test)]
