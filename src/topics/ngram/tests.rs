@@ -360,9 +360,8 @@ impl Toy {
         (shard.counts, shard.with_topic) = (one.counts, one.with_topic);
     }
 
-    /// The table-based sampler's sweep over blocks of all tokens, decided by a test.
+    /// The table-based sampler's sweep over blocks of two tokens and more, decided by a test.
     fn move_blocks(&mut self, chance: &mut Outcomes) {
-        self.table_based.smallest = self.tokens.len() as u32;
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
         self.table_based.sweep_by(&mut seating, &mut self.shard, &self.alpha, chance);
     }
@@ -599,15 +598,21 @@ fn enumerated(model: &ToyModel, step: impl Fn(&mut Toy, &mut Outcomes)) -> (f64,
     (total_variation(&seen, &exact), moved)
 }
 
-/// Without the correction of HIERARCHICAL, its distances are 0.01 to 0.05. Those that are left are of 32 bits.
+/// Without the correction of HIERARCHICAL, tokens move it by 0.01 to 0.04 and blocks by up to 0.003. Distances that
+/// are left are of 32 bits.
 #[test]
 fn all_outcomes_of_a_step_together_leave_the_exact_distribution_as_it_is() {
     let one_context = [vec![3, 4], vec![3, 4], vec![3, 4]];
     let two_contexts = [vec![3, 4], vec![3, 3], vec![BEGIN]];
     for mut model in models() {
-        // With three, some models have millions of outcomes.
-        let tokens = if model.form == Form::Hpytm || (model.form, model.depth) == (Form::Switching, 1) { 3 } else { 2 };
         for (tables, contexts) in [(false, &two_contexts), (true, &one_context), (true, &two_contexts)] {
+            // With three tokens, some have millions of outcomes.
+            let is_small = match model.form {
+                Form::Hpytm => true,
+                Form::Hierarchical => model.depth == 1 && tables && *contexts == two_contexts,
+                Form::Switching => model.depth == 1,
+            };
+            let tokens = if is_small { 3 } else { 2 };
             let token = |(document, context): (u32, &Vec<u32>)| {
                 (context[..model.depth.min(context.len())].to_vec(), 0, document % 2)
             };
