@@ -37,7 +37,7 @@ pub mod show;
 pub mod stream;
 pub mod table_based;
 pub mod token_based;
-mod turn;
+pub mod turn;
 mod weights;
 
 #[cfg(test)]
