@@ -1,6 +1,6 @@
 //! What decides the steps of a sampler: a random generator, or in a test every outcome in turn.
 //!
-//! A sampler that draws through [`Chance`] can be enumerated: [`each_outcome`] runs the sampler's own code once for every
+//! A sampler that draws through [`Chance`] can be enumerated: `each_outcome` runs the sampler's own code once for every
 //! sequence of outcomes that it can have, with the probability of each. Then a test compares distributions to the last
 //! bits, and no number of draws limits what it can see.
 
