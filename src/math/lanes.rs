@@ -72,6 +72,12 @@ pub fn find(running: &[Block<f32>], prefix: &Prefix, target: f32) -> usize {
     if found { block * LANES + lane } else { last_positive(running) }
 }
 
+/// The weight of one outcome.
+#[inline(always)]
+pub fn weight_of(running: &[Block<f32>], outcome: usize) -> f32 {
+    weight(running, outcome / LANES, outcome % LANES)
+}
+
 #[inline(always)]
 fn weight(running: &[Block<f32>], block: usize, lane: usize) -> f32 {
     let before = if block == 0 { 0.0 } else { running[block - 1].0[lane] };

@@ -2,6 +2,7 @@
 //!
 //! - `tree`: contexts and dishes in flat arenas, with integer numbers
 //! - `seating`: customers come and go; predictive probability
+//! - `chance`: what decides the steps of a sampler
 //! - `base`: what is below the root: a given distribution, or other restaurants
 //! - `stirling`: how likely a customer is to sit alone, given the counts
 //! - `parameters`: discount and strength by depth, and how they are learned
@@ -35,6 +36,7 @@
 //! their sampler needs ratios of Stirling numbers for a customer that comes, where here none are needed.
 
 pub mod base;
+pub mod chance;
 pub mod column;
 pub mod deal;
 pub mod franchise;

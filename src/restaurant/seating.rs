@@ -18,11 +18,10 @@
 //! Invariants: t = 0 exactly where c = 0, and 1 <= t <= c elsewhere; a dish's customers are the tables of its children
 //! and the tokens that stop there; C and T are the sums of c and t.
 
+use super::chance::Chance;
 use super::parameters::Parameters;
 use super::stirling::Alone;
 use super::tree::{NONE, Tree};
-use crate::cluster::rng::Generator;
-use crate::math::draws::unit;
 
 /// The deepest context that there may be.
 pub const DEEPEST: usize = 31;
@@ -167,9 +166,9 @@ impl House {
         depth: usize,
         probabilities: &[f64; DEEPEST + 1],
         changed: &mut impl FnMut(u32, bool),
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> bool {
-        self.add_over(self.base, tree, path, depth, probabilities, changed, rng)
+        self.add_over(self.base, tree, path, depth, probabilities, changed, chance)
     }
 
     /// The same where the path's outcome has p(w) = `base` below the root.
@@ -183,7 +182,7 @@ impl House {
         depth: usize,
         probabilities: &[f64; DEEPEST + 1],
         changed: &mut impl FnMut(u32, bool),
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> bool {
         for depth in (0..=depth).rev() {
             let below = if depth == 0 { base } else { probabilities[depth - 1] };
@@ -194,7 +193,7 @@ impl House {
             let opens = is_only || {
                 let seats = f64::from(dish.customers) - a * f64::from(dish.tables);
                 let new = (b + a * f64::from(restaurant.tables)) * below;
-                unit(rng) * (seats + new) < new
+                chance.is_within(new, seats + new)
             };
             dish.customers += 1;
             restaurant.customers += 1;
@@ -217,7 +216,7 @@ impl House {
         path: &Path,
         depth: usize,
         changed: &mut impl FnMut(u32, bool),
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> bool {
         for depth in (0..=depth).rev() {
             let dish = &mut tree.dishes[path.dishes[depth] as usize];
@@ -225,11 +224,7 @@ impl House {
             let (customers, tables) = (dish.customers, dish.tables);
             dish.customers -= 1;
             restaurant.customers -= 1;
-            let closes = match tables {
-                _ if tables == customers => true,
-                1 => false,
-                _ => unit(rng) < self.alone[depth].probability(customers, tables),
-            };
+            let closes = chance.was_alone(&mut self.alone[depth], customers, tables);
             if !closes {
                 return false;
             }

@@ -222,22 +222,33 @@ fn singleton_shares(discount: f64) -> Vec<f64> {
     shares
 }
 
+/// S(n, m) itself, for small n.
+#[cfg(test)]
+fn numbers(discount: f64, largest: usize) -> Vec<Vec<f64>> {
+    let mut rows = vec![vec![0.0; largest + 2]; largest + 1];
+    rows[0][0] = 1.0;
+    for n in 0..largest {
+        for m in 0..=n + 1 {
+            let opened = if m > 0 { rows[n][m - 1] } else { 0.0 };
+            rows[n + 1][m] = opened + (n as f64 - discount * m as f64) * rows[n][m];
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+impl Alone {
+    /// R(c, t) in full precision, for small c.
+    pub fn exact(&self, customers: u32, tables: u32) -> f64 {
+        let (customers, tables) = (customers as usize, tables as usize);
+        let s = numbers(self.discount, customers);
+        s[customers - 1][tables - 1] / s[customers][tables]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// S(n, m) itself, for small n.
-    fn numbers(discount: f64, largest: usize) -> Vec<Vec<f64>> {
-        let mut rows = vec![vec![0.0; largest + 2]; largest + 1];
-        rows[0][0] = 1.0;
-        for n in 0..largest {
-            for m in 0..=n + 1 {
-                let opened = if m > 0 { rows[n][m - 1] } else { 0.0 };
-                rows[n + 1][m] = opened + (n as f64 - discount * m as f64) * rows[n][m];
-            }
-        }
-        rows
-    }
 
     #[test]
     fn ratios_are_those_of_stirling_numbers() {

@@ -2,12 +2,14 @@
 //!
 //! - `seats`: customers and tables by topic, in lists of fixed room
 //! - `counts`: the restaurants of all topics on one tree, and the coins of SWITCHING and HIERARCHICAL
-//! - `rules`: discounts and strengths; `seating`: customers of a topic come and go
+//! - `rules`: discounts and strengths; `seating`: customers of a topic come and go; `ascent`: the same in HIERARCHICAL, with
+//!   the labels of tables
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
 //! - `dealt`: tokens travel to the workers of their contexts; `shard`: the tokens of a shard, in parts
 //! - `top`: the restaurants that several shards share; `top_blocks`: blocks of their tables move
-//! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables
+//! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables;
+//!   `turn`: the coins of a block that goes from or to the global topic
 //! - `merge`: the seating of a checkpoint
 //! - `held_out`: the probability of documents not seen; `predict`: who computes it
 //! - `learn`: discounts, strengths and the prior
@@ -15,6 +17,7 @@
 //! - `kept`, `lookup`: the trained model as a file, and asked; `reading`, `stream`: documents read with it, word by word
 //! - `show`, `highlight`: what it has learned, for people
 
+pub mod ascent;
 pub mod counts;
 pub mod dealt;
 pub mod descent;
@@ -39,6 +42,7 @@ pub mod table_based;
 pub mod token_based;
 pub mod top;
 mod top_blocks;
+pub mod turn;
 mod weights;
 
 #[cfg(test)]

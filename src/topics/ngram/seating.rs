@@ -1,20 +1,13 @@
 //! Customers of topics come and go, on the path that a [`Descent`] stands at.
 //!
-//! As [`crate::restaurant::seating`], for one of many topics. In HIERARCHICAL a table that opens is labelled by where its
-//! dish came from, up or across (Noji et al. 2013, section 4.1), and its label is thrown into the coin of the context.
-//! Only counts are kept: of t tables, `ups` went up, and given (c, t, ups) a table that closes went up with probability
-//! ups / t, since labels do not depend on who sits at a table.
-//!
-//! **What is approximate in HIERARCHICAL**, here as in the paper: all choices of one customer on its way up are drawn
-//! against the coins as they stood before it came, although the first label that it throws changes the later ones' odds.
-//! The test of the sampler against enumeration says how little that is.
+//! As [`crate::restaurant::seating`], for one of many topics. Topics whose tables have labels, in HIERARCHICAL, are the
+//! matter of [`super::ascent`].
 
 use super::counts::{Counts, Form};
 use super::descent::Descent;
 use super::rules::Rules;
 use super::seats::Slot;
-use crate::cluster::rng::Generator;
-use crate::math::draws::unit;
+use crate::restaurant::chance::Chance;
 use crate::restaurant::seating::Path;
 
 /// What a customer has changed on its path.
@@ -26,17 +19,12 @@ pub struct Touched {
     pub others: usize,
 }
 
-const NOWHERE: usize = usize::MAX;
-
-impl Touched {
-    /// What two have changed together.
-    pub fn and(self, more: Touched) -> Touched {
-        Touched { depth: self.depth.min(more.depth), others: self.others.min(more.others) }
-    }
-}
+/// Below all contexts.
+pub(super) const NOWHERE: usize = usize::MAX;
 
 impl Rules {
-    /// Seats a customer of `topic` at a depth of the path. `changed` is shown each dish whose tables change.
+    /// Seats a customer of `topic`, which has no labels, at a depth of the path. `changed` is shown each dish whose tables
+    /// change.
     #[inline(always)]
     pub fn add(
         &self,
@@ -45,27 +33,33 @@ impl Rules {
         topic: usize,
         depth: usize,
         changed: &mut impl FnMut(u32),
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> Touched {
-        let mut others = NOWHERE;
-        for at in (0..=depth).rev() {
-            let (up, across) = (descent.up(self, topic, at), descent.across(topic, at));
-            if !self.sit(counts, &descent.path, topic, at, up + across, rng) {
-                return Touched { depth: at, others };
-            }
-            changed(descent.path.dish(at));
-            if self.has_labels(topic) {
-                let (goes_up, touched) = self.label(counts, descent, topic, at, up, across, changed, rng);
-                others = others.min(touched);
-                if !goes_up {
-                    return Touched { depth: at, others };
-                }
-            }
-        }
-        Touched { depth: 0, others }
+        let tables = self.enter(counts, descent, topic, depth, changed, chance);
+        Touched { depth: depth.saturating_sub(tables), others: NOWHERE }
     }
 
-    /// Takes away a customer of `topic` at a depth of the path.
+    /// The same; returns how many tables were opened.
+    #[inline(always)]
+    pub(super) fn enter(
+        &self,
+        counts: &mut Counts,
+        descent: &Descent,
+        topic: usize,
+        depth: usize,
+        changed: &mut impl FnMut(u32),
+        chance: &mut impl Chance,
+    ) -> usize {
+        for at in (0..=depth).rev() {
+            if !self.sit(counts, &descent.path, topic, at, descent.up(self, topic, at), chance) {
+                return depth - at;
+            }
+            changed(descent.path.dish(at));
+        }
+        depth + 1
+    }
+
+    /// Takes away a customer of `topic`, which has no labels, at a depth of the path.
     #[inline(always)]
     pub fn remove(
         &mut self,
@@ -74,22 +68,30 @@ impl Rules {
         topic: usize,
         depth: usize,
         changed: &mut impl FnMut(u32),
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> Touched {
-        let mut others = NOWHERE;
+        let tables = self.exit(counts, descent, topic, depth, changed, chance);
+        Touched { depth: depth.saturating_sub(tables), others: NOWHERE }
+    }
+
+    /// The same; returns how many tables were closed.
+    #[inline(always)]
+    pub(super) fn exit(
+        &mut self,
+        counts: &mut Counts,
+        descent: &Descent,
+        topic: usize,
+        depth: usize,
+        changed: &mut impl FnMut(u32),
+        chance: &mut impl Chance,
+    ) -> usize {
         for at in (0..=depth).rev() {
-            let Some(goes_up) = self.leave(counts, &descent.path, topic, at, rng) else {
-                return Touched { depth: at, others };
-            };
-            changed(descent.path.dish(at));
-            if self.has_labels(topic) {
-                others = others.min(self.unlabel(counts, descent, at, goes_up, changed, rng));
-                if !goes_up {
-                    return Touched { depth: at, others };
-                }
+            if self.leave(counts, &descent.path, topic, at, chance).is_none() {
+                return depth - at;
             }
+            changed(descent.path.dish(at));
         }
-        Touched { depth: 0, others }
+        depth + 1
     }
 
     /// Whether tables of a topic have labels.
@@ -98,97 +100,15 @@ impl Rules {
         self.form == Form::Hierarchical && topic > 0
     }
 
-    /// Draws and notes the label of a table that was opened; returns whether it goes up, and the depth nearest to the root at
-    /// which coins or the global model have changed. A table that goes across is a customer of the global model.
+    /// Throws a coin of the path's context at a depth: it shows yes or no.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)] // of one table: what it is, and where it may have come from
-    pub fn label(
-        &self,
-        counts: &mut Counts,
-        descent: &Descent,
-        topic: usize,
-        depth: usize,
-        up: f64,
-        across: f64,
-        changed: &mut impl FnMut(u32),
-        rng: &mut Generator,
-    ) -> (bool, usize) {
-        let goes_up = self.all_go_up || unit(rng) * (up + across) < up;
-        let mut touched = self.throw(counts, descent, goes_up, depth, rng);
-        if goes_up {
-            let slot = counts.dishes.find(descent.path.dish(depth), topic).expect("the table's dish");
-            counts.dishes.at[slot].ups += 1;
-        } else {
-            touched = touched.min(self.add_global(counts, descent, depth, changed, rng));
-        }
-        (goes_up, touched)
-    }
-
-    /// Takes back the label of a table that is gone; returns as [`Rules::label`] does what has changed.
-    #[inline(always)]
-    pub fn unlabel(
-        &mut self,
-        counts: &mut Counts,
-        descent: &Descent,
-        depth: usize,
-        goes_up: bool,
-        changed: &mut impl FnMut(u32),
-        rng: &mut Generator,
-    ) -> usize {
-        let mut touched = self.take_back(counts, descent, goes_up, depth, rng);
-        if !goes_up {
-            touched = touched.min(self.remove_global(counts, descent, depth, changed, rng));
-        }
-        touched
-    }
-
-    /// Seats a customer of the global model; returns the depth at which it found a seat, or 0.
-    fn add_global(
-        &self,
-        counts: &mut Counts,
-        descent: &Descent,
-        depth: usize,
-        changed: &mut impl FnMut(u32),
-        rng: &mut Generator,
-    ) -> usize {
-        for at in (0..=depth).rev() {
-            if !self.sit(counts, &descent.path, 0, at, descent.up(self, 0, at), rng) {
-                return at;
-            }
-            changed(descent.path.dish(at));
-        }
-        0
-    }
-
-    fn remove_global(
-        &mut self,
-        counts: &mut Counts,
-        descent: &Descent,
-        depth: usize,
-        changed: &mut impl FnMut(u32),
-        rng: &mut Generator,
-    ) -> usize {
-        for at in (0..=depth).rev() {
-            if self.leave(counts, &descent.path, 0, at, rng).is_none() {
-                return at;
-            }
-            changed(descent.path.dish(at));
-        }
-        0
-    }
-
-    /// Throws a coin of the path's context at a depth: it shows yes or no. Returns the depth nearest to the root at which
-    /// coins have changed.
-    #[inline(always)]
-    pub fn throw(&self, counts: &mut Counts, descent: &Descent, yes: bool, depth: usize, rng: &mut Generator) -> usize {
+    pub fn throw(&self, counts: &mut Counts, descent: &Descent, yes: bool, depth: usize, chance: &mut impl Chance) {
         let side = usize::from(yes);
         let (path, probabilities) = (&descent.coin[side], &descent.sides[side]);
-        let mut opened = 0;
-        self.coins.add(&mut counts.coins, path, depth, probabilities, &mut |_, _| opened += 1, rng);
-        depth.saturating_sub(opened)
+        self.coins.add(&mut counts.coins, path, depth, probabilities, &mut |_, _| (), chance);
     }
 
-    /// Takes back a coin that was thrown; returns as [`Rules::throw`] does.
+    /// Takes back a coin that was thrown.
     #[inline(always)]
     pub fn take_back(
         &mut self,
@@ -196,25 +116,22 @@ impl Rules {
         descent: &Descent,
         yes: bool,
         depth: usize,
-        rng: &mut Generator,
-    ) -> usize {
-        let mut closed = 0;
-        let path = &descent.coin[usize::from(yes)];
-        self.coins.remove(&mut counts.coins, path, depth, &mut |_, _| closed += 1, rng);
-        depth.saturating_sub(closed)
+        chance: &mut impl Chance,
+    ) {
+        self.coins.remove(&mut counts.coins, &descent.coin[usize::from(yes)], depth, &mut |_, _| (), chance);
     }
 
     /// Seats a customer in one restaurant; returns whether a table was opened. `below` is the probability of its dish
     /// there.
     #[inline(always)]
-    fn sit(
+    pub(super) fn sit(
         &self,
         counts: &mut Counts,
         path: &Path,
         topic: usize,
         depth: usize,
         below: f64,
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> bool {
         let (a, b) = (self.parameters.discounts[depth], self.parameters.strengths[depth]);
         let slot = counts.dishes.open(path.dish(depth), topic);
@@ -223,7 +140,7 @@ impl Rules {
         let opens = dish.customers == 0 || {
             let seats = f64::from(dish.customers) - a * f64::from(dish.tables);
             let new = (b + a * f64::from(restaurant.tables)) * below;
-            unit(rng) * (seats + new) < new
+            chance.is_within(new, seats + new)
         };
         dish.customers += 1;
         restaurant.customers += 1;
@@ -235,32 +152,28 @@ impl Rules {
 
     /// Takes a customer away from one restaurant. Where a table closes, returns whether it had gone up.
     #[inline(always)]
-    fn leave(
+    pub(super) fn leave(
         &mut self,
         counts: &mut Counts,
         path: &Path,
         topic: usize,
         depth: usize,
-        rng: &mut Generator,
+        chance: &mut impl Chance,
     ) -> Option<bool> {
         let (place, hall) = (path.dish(depth), path.restaurant(depth));
         let slot = counts.dishes.find(place, topic).expect("a customer of the topic");
         let room = counts.restaurants.find(hall, topic).expect("a customer of the topic");
         let (dish, restaurant) = (&mut counts.dishes.at[slot], &mut counts.restaurants.at[room]);
         let Slot { customers, tables, .. } = *dish;
-        let closes = match tables {
-            _ if tables == customers => true,
-            1 => false,
-            _ => unit(rng) < self.alone[depth].probability(customers, tables),
-        };
+        let closes = chance.was_alone(&mut self.alone[depth], customers, tables);
         dish.customers -= 1;
         restaurant.customers -= 1;
         let mut went_up = true;
         if closes {
             dish.tables -= 1;
             restaurant.tables -= 1;
-            if self.form == Form::Hierarchical && topic > 0 {
-                went_up = unit(rng) * f64::from(tables) < f64::from(dish.ups);
+            if self.has_labels(topic) {
+                went_up = chance.is_within(f64::from(dish.ups), f64::from(tables));
                 dish.ups -= u32::from(went_up);
             }
         }

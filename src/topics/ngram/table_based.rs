@@ -20,37 +20,34 @@
 //! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
 //! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
 //!
-//! **Shards** have all customers of the dishes that are theirs. Those of dishes that several shards share ([`super::top`]) are
-//! not seated: their blocks stay, while the blocks that they consist of move.
+//! **Shards** have all customers of the dishes that are theirs. Those of dishes that several shards share are not seated here:
+//! their blocks move in a round of their own ([`super::top_blocks`]).
 //!
-//! **SWITCHING.** A block that goes from or to topic 0 turns the coins of its tokens. Their probability has no closed form;
-//! the paper approximates it. Here the approximation (each coin by its probability without the block's) is a proposal,
-//! and the turn is accepted or not by the Metropolis-Hastings rule: with W the product of the coins' probabilities, thrown
-//! one after another, and U that of their approximations, with min(1, W_new U_old / (W_old U_new)). Coins are lifted only
-//! where a turn is tried, which is for a share of `TURNS` of blocks; the others stay on their side.
+//! **SWITCHING.** A block that goes from or to topic 0 turns the coins of its tokens ([`Turn`]). That is tried for a share
+//! of `TURNS` of blocks; the others stay on their side.
 //!
 //! **HIERARCHICAL.** Blocks go down tables that went up; tables of topic 0 are none, being other topics'. The first table
-//! of a block draws its label anew.
+//! of a block draws its label anew, and its move is accepted or not as that of a token is ([`super::ascent`]).
 //!
 //! Cost: a token is in as many blocks as its context is long, and one more; a block costs K operations for each of its
 //! tokens, and for each of its tables those for the topics of the restaurant.
 
 use multiversion::multiversion;
 
+use super::ascent::Ways;
 use super::counts::Form;
 use super::descent::Descent;
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::rules::Rules;
-use super::seating::Touched;
 use super::seats::Slot;
 use super::top::SharedDishes;
+use super::turn::Turn;
 use super::weights::Weights;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
 use crate::math::lanes::LANES;
-use crate::math::{ln, pairs};
-use crate::restaurant::merge::Change;
-use crate::restaurant::seating::{DEEPEST, Path};
+use crate::math::pairs;
+use crate::restaurant::chance::Chance;
 use crate::restaurant::stirling::Alone;
 use crate::restaurant::tree::{NONE, Tree};
 
@@ -104,11 +101,6 @@ pub(super) struct Block {
     pub tables: Vec<u32>,
     pub nodes: Vec<Node>,
     pub tokens: Vec<BlockToken>,
-    /// Of the coins, where they are lifted: what was done to the counts; p(no) / p(yes) of each without them; and ln of
-    /// the probability of what they showed.
-    journal: Vec<Change>,
-    odds: Vec<f64>,
-    shown_ln: f64,
 }
 
 /// Buffers of a sweep.
@@ -125,6 +117,9 @@ pub struct TableSampler {
     /// Customers by the depth of their dish.
     waiting: Vec<Vec<Customer>>,
     block: Block,
+    turn: Turn,
+    /// Of the first table of the block at hand, in HIERARCHICAL.
+    ways: Ways,
     seats: Seats,
     weights: Weights,
     alpha: Vec<f64>,
@@ -142,18 +137,14 @@ pub(super) struct Seats {
 impl Seats {
     /// Draws who sits at which table, given how many customers and tables there are.
     #[inline(always)]
-    pub fn draw(&mut self, customers: u32, tables: u32, a: f64, alone: &mut Alone, rng: &mut Generator) {
+    pub fn draw(&mut self, customers: u32, tables: u32, a: f64, alone: &mut Alone, chance: &mut impl Chance) {
         let Seats { opens, at, sizes } = self;
         // Back to before the first of them came: the last one opened a table with probability R(n, m)
         // (restaurant/stirling.rs), and so on.
         opens.clear();
         let (mut n, mut m) = (customers, tables);
         for _ in 0..customers {
-            let opened = match m {
-                _ if m == n => true,
-                1 => false,
-                _ => unit(rng) < alone.probability(n, m),
-            };
+            let opened = chance.was_alone(alone, n, m);
             opens.push(opened);
             n -= 1;
             m -= u32::from(opened);
@@ -166,7 +157,7 @@ impl Seats {
                 at.push(sizes.len() as u32);
                 sizes.push(1);
             } else {
-                let table = join(sizes, a, seated as f64 - a * sizes.len() as f64, rng);
+                let table = join(sizes, a, seated as f64 - a * sizes.len() as f64, chance);
                 sizes[table] += 1;
                 at.push(table as u32);
             }
@@ -185,6 +176,8 @@ impl TableSampler {
             members: vec![],
             waiting: vec![vec![]; depth + 1],
             block: Block::default(),
+            turn: Turn::default(),
+            ways: Ways::default(),
             seats: Seats::default(),
             weights: Weights::new(topics),
             alpha: vec![],
@@ -200,8 +193,29 @@ impl TableSampler {
         changed: &mut dyn FnMut(u32),
         rng: &mut Generator,
     ) {
-        self.set_alpha(alpha);
+        self.take_prior(alpha);
         sweep_tables(self, seating, shard, alpha.strength, changed, rng);
+    }
+}
+
+impl TableSampler {
+    fn take_prior(&mut self, alpha: &Alpha) {
+        self.alpha.clear();
+        let lanes = alpha.blocks.iter().flat_map(|block| block.0);
+        self.alpha.extend(lanes.take(self.topics).map(f64::from));
+    }
+
+    /// A sweep decided by a test.
+    #[cfg(test)]
+    pub fn sweep_by(
+        &mut self,
+        seating: &mut Seating<'_>,
+        shard: &mut ShardTokens,
+        alpha: &Alpha,
+        chance: &mut impl Chance,
+    ) {
+        self.take_prior(alpha);
+        sweep_words(self, seating, shard, alpha.strength, &mut |_| (), chance);
     }
 }
 
@@ -215,8 +229,19 @@ fn sweep_tables(
     changed: &mut dyn FnMut(u32),
     rng: &mut Generator,
 ) {
+    sweep_words(sampler, seating, shard, strength, &mut |dish| changed(dish), rng);
+}
+
+#[inline(always)]
+fn sweep_words(
+    sampler: &mut TableSampler,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    strength: f64,
+    changed: &mut impl FnMut(u32),
+    chance: &mut impl Chance,
+) {
     let tree = seating.tree;
-    let mut changed = |dish| changed(dish);
     let (mut leaf, mut token) = (0, 0);
     while leaf < shard.leaves.len() {
         let word = tree.outcomes[shard.leaves[leaf].0 as usize];
@@ -228,7 +253,7 @@ fn sweep_tables(
         }
         for depth in (0..sampler.waiting.len()).rev() {
             sampler.descent.forget();
-            sweep_level(sampler, seating, shard, strength, depth, &mut changed, rng);
+            sweep_level(sampler, seating, shard, strength, depth, changed, chance);
         }
     }
 }
@@ -258,7 +283,7 @@ fn sweep_level(
     strength: f64,
     depth: usize,
     changed: &mut impl FnMut(u32),
-    rng: &mut Generator,
+    chance: &mut impl Chance,
 ) {
     let mut customers = std::mem::take(&mut sampler.waiting[depth]);
     customers.sort_unstable();
@@ -269,7 +294,7 @@ fn sweep_level(
         }
         let first = sampler.tables.len();
         for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
-            sampler.seat(seating, of_topic, depth, rng);
+            sampler.seat(seating, of_topic, depth, chance);
         }
         let smallest = sampler.smallest;
         if sampler.tables[first..].iter().any(|table| table.tokens >= smallest) {
@@ -279,7 +304,7 @@ fn sweep_level(
         sampler.tables[first..].sort_unstable_by_key(|table| table.token);
         for table in first..sampler.tables.len() {
             if sampler.tables[table].tokens >= smallest {
-                move_block(sampler, seating, shard, strength, table, depth, changed, rng);
+                move_block(sampler, seating, shard, strength, table, depth, changed, chance);
             }
             let Table { topic, goes_up, .. } = sampler.tables[table];
             let parent = seating.tree.dishes[dish as usize].parent;
@@ -295,7 +320,7 @@ fn sweep_level(
 impl TableSampler {
     /// Seats the customers of one dish and topic, given its counts, and adds their tables.
     #[inline(always)]
-    fn seat(&mut self, seating: &mut Seating<'_>, all: &[Customer], depth: usize, rng: &mut Generator) {
+    fn seat(&mut self, seating: &mut Seating<'_>, all: &[Customer], depth: usize, chance: &mut impl Chance) {
         let Customer { dish, topic, .. } = all[0];
         let slot = seating.counts.dishes.find(dish, usize::from(topic)).expect("customers are counted");
         let Slot { customers, tables, ups, .. } = seating.counts.dishes.at[slot];
@@ -304,14 +329,14 @@ impl TableSampler {
         let mut ups = if labels { ups } else { tables };
         let a = seating.rules.parameters.discounts[depth];
         let alone = &mut seating.rules.alone[depth];
-        self.seats.draw(customers, tables, a, alone, rng);
+        self.seats.draw(customers, tables, a, alone, chance);
         let Seats { at, sizes, .. } = &self.seats;
         let first = self.tables.len();
         let mut place = self.members.len() as u32;
         let mut left = tables;
         for &size in sizes.iter() {
             // Labels are spread evenly over tables.
-            let goes_up = !labels || unit(rng) * f64::from(left) < f64::from(ups);
+            let goes_up = !labels || chance.is_within(f64::from(ups), f64::from(left));
             ups -= u32::from(goes_up);
             left -= 1;
             self.tables.push(Table { dish, topic, first: place, last: place, token: NONE, tokens: 0, goes_up });
@@ -459,15 +484,19 @@ fn add_up(nodes: &mut Vec<Node>) {
 
 /// A table, by its size less the discount; `sum` is that of all.
 #[inline(always)]
-fn join(sizes: &[u32], a: f64, sum: f64, rng: &mut Generator) -> usize {
-    let mut lot = unit(rng) * sum;
-    for (table, &size) in sizes.iter().enumerate() {
-        lot -= f64::from(size) - a;
-        if lot < 0.0 {
-            return table;
+fn join(sizes: &[u32], a: f64, sum: f64, chance: &mut impl Chance) -> usize {
+    let weight = |table: usize| f64::from(sizes[table]) - a;
+    let draw = |rng: &mut _| {
+        let mut lot = unit(rng) * sum;
+        for table in 0..sizes.len() {
+            lot -= weight(table);
+            if lot < 0.0 {
+                return table;
+            }
         }
-    }
-    sizes.len() - 1
+        sizes.len() - 1
+    };
+    chance.choose(sizes.len(), weight, draw)
 }
 
 /// Draws a topic for the block of a table.
@@ -481,18 +510,18 @@ fn move_block(
     table: usize,
     depth: usize,
     changed: &mut impl FnMut(u32),
-    rng: &mut Generator,
+    chance: &mut impl Chance,
 ) {
     let Table { topic, goes_up, .. } = sampler.tables[table];
     let old = usize::from(topic);
     let is_switching = seating.rules.form == Form::Switching;
-    let tries_turn = is_switching && unit(rng) < TURNS;
+    let tries_turn = is_switching && chance.is_within(TURNS, 1.0);
     if is_switching && old == 0 && !tries_turn {
         return; // there is one global topic
     }
     sampler.collect(shard, table);
     let place = Place { depth, topic: old, goes_up, tries_turn };
-    let (new, goes_up) = move_collected(sampler, seating, shard, strength, place, &[], changed, rng);
+    let (new, goes_up) = move_collected(sampler, seating, shard, strength, place, &[], changed, chance);
     if new != old {
         sampler.block.tables.iter().for_each(|&table| sampler.tables[table as usize].topic = new as u16);
         sampler.block.tokens.iter().for_each(|moved| shard.topics[moved.token as usize] = new as u16);
@@ -522,25 +551,33 @@ fn move_collected(
     place: Place,
     said: &[f32],
     changed: &mut impl FnMut(u32),
-    rng: &mut Generator,
+    chance: &mut impl Chance,
 ) -> (usize, bool) {
     let Place { depth, topic: old, goes_up, tries_turn } = place;
-    leave_parent(&mut sampler.descent, seating, old, goes_up, depth, changed, rng);
-    sampler.block.odds.clear();
+    let is_hierarchical = seating.rules.form == Form::Hierarchical;
+    sampler.leave_parent(seating, old, goes_up, depth, changed, chance);
+    sampler.turn.clear();
     if tries_turn {
-        sampler.block.lift_coins(seating, old > 0, rng);
+        let stops = sampler.block.tokens.iter().map(|token| token.dish);
+        sampler.turn.lift(seating, stops, old > 0, chance);
     }
     sampler.weigh(seating, shard, strength, old, depth, said);
-    let mut new = sampler.weights.choose(rng);
-    if tries_turn && !sampler.block.lay_coins(seating, old > 0, new > 0, rng) {
+    let mut new = sampler.weights.choose(chance);
+    if tries_turn && !sampler.turn.lay(seating, old > 0, new > 0, chance) {
         new = old;
+    }
+    if is_hierarchical {
+        let (Seating { counts, rules, .. }, TableSampler { descent, ways, .. }) = (&mut *seating, &mut *sampler);
+        if !rules.propose(counts, descent, new, depth, true, ways, changed, chance) {
+            new = old;
+        }
     }
     if new != old {
         change_block(&sampler.block, seating, shard, old, sampler.topics, -1);
         change_block(&sampler.block, seating, shard, new, sampler.topics, 1);
         sampler.block.nodes.iter().for_each(|node| changed(node.dish));
     }
-    (new, join_parent(&mut sampler.descent, seating, new, depth, changed, rng))
+    (new, sampler.join_parent(seating, new, depth, changed, chance))
 }
 
 impl TableSampler {
@@ -558,7 +595,7 @@ impl TableSampler {
         changed: &mut dyn FnMut(u32),
         rng: &mut Generator,
     ) -> (usize, bool) {
-        self.set_alpha(alpha);
+        self.take_prior(alpha);
         self.block.clear();
         self.block.nodes.extend_from_slice(nodes);
         self.block.tokens.extend_from_slice(tokens);
@@ -566,73 +603,60 @@ impl TableSampler {
         self.approach(seating, nodes[0].dish, place.depth);
         move_collected(self, seating, documents, alpha.strength, place, said, &mut |dish| changed(dish), rng)
     }
-
-    fn set_alpha(&mut self, alpha: &Alpha) {
-        self.alpha.clear();
-        let lanes = alpha.blocks.iter().flat_map(|block| block.0);
-        self.alpha.extend(lanes.take(self.topics).map(f64::from));
-    }
 }
 
-/// Takes the first table of a block away from where it is a customer.
-#[inline(always)]
-fn leave_parent(
-    descent: &mut Descent,
-    seating: &mut Seating<'_>,
-    topic: usize,
-    goes_up: bool,
-    depth: usize,
-    changed: &mut impl FnMut(u32),
-    rng: &mut Generator,
-) {
-    let Seating { counts, rules, .. } = seating;
-    if rules.has_labels(topic) {
-        let dish = descent.path.dish(depth);
-        changed(dish);
-        if goes_up {
-            let slot = counts.dishes.find(dish, topic).expect("the table's dish");
-            counts.dishes.at[slot].ups -= 1;
+impl TableSampler {
+    /// Takes the first table of a block away from where it is a customer.
+    #[inline(always)]
+    fn leave_parent(
+        &mut self,
+        seating: &mut Seating<'_>,
+        topic: usize,
+        goes_up: bool,
+        depth: usize,
+        changed: &mut impl FnMut(u32),
+        chance: &mut impl Chance,
+    ) {
+        let Seating { counts, rules, .. } = seating;
+        let descent = &mut self.descent;
+        if rules.has_labels(topic) {
+            let slot = counts.dishes.find(descent.path.dish(depth), topic).expect("the table's dish");
+            counts.dishes.at[slot].ups -= u32::from(goes_up);
+            rules.retreat(counts, descent, topic, depth, Some(goes_up), &mut self.ways.old, changed, chance);
+            descent.note(counts, rules, topic, self.ways.old.touched());
+            descent.catch_up_with_origins(counts, rules);
+        } else if depth > 0 {
+            let touched = rules.remove(counts, descent, topic, depth - 1, changed, chance);
+            descent.note(counts, rules, topic, touched);
+            descent.catch_up(counts, rules);
         }
-        let mut touched = Touched { depth, others: rules.unlabel(counts, descent, depth, goes_up, changed, rng) };
-        if goes_up && depth > 0 {
-            touched = touched.and(rules.remove(counts, descent, topic, depth - 1, changed, rng));
-        }
-        descent.note(counts, rules, topic, touched);
-        descent.catch_up_with_origins(counts, rules);
-    } else if depth > 0 {
-        let touched = rules.remove(counts, descent, topic, depth - 1, changed, rng);
-        descent.note(counts, rules, topic, touched);
-        descent.catch_up(counts, rules);
     }
-}
 
-/// Makes the first table of a block a customer in its new topic; returns whether it goes up.
-#[inline(always)]
-fn join_parent(
-    descent: &mut Descent,
-    seating: &mut Seating<'_>,
-    topic: usize,
-    depth: usize,
-    changed: &mut impl FnMut(u32),
-    rng: &mut Generator,
-) -> bool {
-    let Seating { counts, rules, .. } = seating;
-    let mut goes_up = true;
-    if rules.has_labels(topic) {
-        changed(descent.path.dish(depth));
-        let (up, across) = (descent.up(rules, topic, depth), descent.across(topic, depth));
-        let (up, others) = rules.label(counts, descent, topic, depth, up, across, changed, rng);
-        let mut touched = Touched { depth, others };
-        goes_up = up;
-        if goes_up && depth > 0 {
-            touched = touched.and(rules.add(counts, descent, topic, depth - 1, changed, rng));
+    /// Makes the first table of a block a customer in its topic, unless it has a way already; returns whether it goes up.
+    #[inline(always)]
+    fn join_parent(
+        &mut self,
+        seating: &mut Seating<'_>,
+        topic: usize,
+        depth: usize,
+        changed: &mut impl FnMut(u32),
+        chance: &mut impl Chance,
+    ) -> bool {
+        let Seating { counts, rules, .. } = seating;
+        let descent = &mut self.descent;
+        if rules.has_labels(topic) {
+            let goes_up = self.ways.old.goes_up();
+            let slot = counts.dishes.find(descent.path.dish(depth), topic).expect("the table's dish");
+            counts.dishes.at[slot].ups += u32::from(goes_up);
+            descent.note(counts, rules, topic, self.ways.old.touched());
+            return goes_up;
         }
-        descent.note(counts, rules, topic, touched);
-    } else if depth > 0 {
-        let touched = rules.add(counts, descent, topic, depth - 1, changed, rng);
-        descent.note(counts, rules, topic, touched);
+        if depth > 0 {
+            let touched = rules.add(counts, descent, topic, depth - 1, changed, chance);
+            descent.note(counts, rules, topic, touched);
+        }
+        true
     }
-    goes_up
 }
 
 /// Puts a block into a topic, or takes it out: in its restaurants and documents. All its tables but the first count among
@@ -704,14 +728,14 @@ impl TableSampler {
             weights.multiply_by_powers(said);
         }
         let is_switching = rules.form == Form::Switching;
-        if rules.form.has_global() && self.block.odds.is_empty() {
+        if rules.form.has_global() && self.turn.odds().len() == 0 {
             weights.values[0] = 0.0; // out of the question from the start, so that nothing is measured against it
         }
         for node in &self.block.nodes {
             weigh_restaurant(seating, node, old, weights);
         }
         let has_topic = old > 0 || !rules.form.has_global();
-        let mut odds = self.block.odds.iter();
+        let mut odds = self.turn.odds();
         for tokens in self.block.tokens.chunk_by(|a, b| a.document == b.document) {
             let document = tokens[0].document as usize;
             let in_document = &shard.counts[document * self.topics..][..self.topics];
@@ -830,58 +854,4 @@ impl Block {
         self.nodes.clear();
         self.tokens.clear();
     }
-
-    /// Takes the coins of the block's tokens away, which show `yes`, and notes their odds without them.
-    fn lift_coins(&mut self, seating: &mut Seating<'_>, yes: bool, rng: &mut Generator) {
-        let Seating { tree, counts, rules } = seating;
-        let (house, coins, journal) = (&mut rules.coins, &mut counts.coins, &mut self.journal);
-        let (mut coin, mut probabilities) = (Path::default(), [0.0; DEEPEST + 1]);
-        journal.clear();
-        self.shown_ln = 0.0;
-        for token in &self.tokens {
-            let depth = side_path(tree, token.dish, yes, &mut coin);
-            house.remove(coins, &coin, depth, &mut |dish, _| journal.push(Change { dish, tables: -1, tokens: 0 }), rng);
-            journal.push(Change { dish: coin.dish(depth), tables: 0, tokens: -1 });
-            house.probabilities(coins, &coin, &mut probabilities);
-            self.shown_ln += ln(probabilities[depth]);
-        }
-        for token in &self.tokens {
-            let depth = side_path(tree, token.dish, true, &mut coin);
-            house.probabilities(coins, &coin, &mut probabilities);
-            self.odds.push((1.0 - probabilities[depth]) / probabilities[depth]);
-        }
-    }
-
-    /// Lays coins that were lifted: as they were, or turned, where that is accepted. Returns whether they show `new`.
-    fn lay_coins(&mut self, seating: &mut Seating<'_>, old: bool, new: bool, rng: &mut Generator) -> bool {
-        let Seating { tree, counts, rules } = seating;
-        let (house, coins, journal) = (&mut rules.coins, &mut counts.coins, &mut self.journal);
-        let mut is_accepted = true;
-        if new != old {
-            let (mut coin, mut probabilities) = (Path::default(), [0.0; DEEPEST + 1]);
-            let mut ratio_ln = -self.shown_ln;
-            for (token, odds) in self.tokens.iter().zip(&self.odds) {
-                let depth = side_path(tree, token.dish, new, &mut coin);
-                house.probabilities(coins, &coin, &mut probabilities);
-                ratio_ln += ln(if new { odds * probabilities[depth] } else { probabilities[depth] / odds });
-                let mut note = |dish, _| journal.push(Change { dish, tables: 1, tokens: 0 });
-                house.add(coins, &coin, depth, &probabilities, &mut note, rng);
-                journal.push(Change { dish: coin.dish(depth), tables: 0, tokens: 1 });
-            }
-            is_accepted = ratio_ln >= 0.0 || ln(1.0 - unit(rng)) < ratio_ln;
-        }
-        if new == old || !is_accepted {
-            for change in journal.iter().rev() {
-                coins.change(Change { dish: change.dish, tables: -change.tables, tokens: -change.tokens });
-            }
-        }
-        is_accepted
-    }
-}
-
-/// The path of one side of the coin of a dish's context; returns its depth.
-fn side_path(tree: &Tree, dish: u32, yes: bool, coin: &mut Path) -> usize {
-    coin.find(tree, dish);
-    coin.map(|restaurant| 2 * restaurant + u32::from(yes));
-    coin.depth()
 }

@@ -1,7 +1,7 @@
 //! Products of many factors, for every topic, and a draw by them.
 
-use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
+use crate::restaurant::chance::Chance;
 
 /// So many factors may be multiplied before the weights are scaled: none is below 1e-8 or above 1e8.
 const BETWEEN_SCALES: u32 = 12;
@@ -126,7 +126,7 @@ impl Weights {
 
     /// A draw by weight.
     #[inline(always)]
-    pub fn choose(&mut self, rng: &mut Generator) -> usize {
+    pub fn choose(&mut self, chance: &mut impl Chance) -> usize {
         self.finish();
         let mut sum = 0.0;
         for (number, values) in self.values.chunks(RUN).enumerate() {
@@ -135,7 +135,12 @@ impl Weights {
             sum += run;
         }
         assert!(sum > 0.0, "the weights of a block add up to {sum}");
-        let mut lot = unit(rng) * sum;
+        chance.choose(self.values.len(), |topic| self.values[topic], |rng| self.find(unit(rng) * sum))
+    }
+
+    /// The topic at `lot`, of the sum of all.
+    #[inline(always)]
+    fn find(&self, mut lot: f64) -> usize {
         let mut last = 0;
         for (number, &run) in self.runs.iter().enumerate().filter(|(_, run)| **run > 0.0) {
             last = number;
