@@ -18,7 +18,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, Form};
-use super::dealt::{Dealt, TestDocument, TokenList, TopDish};
+use super::dealt::{Dealt, Exchange, TestDocument, TokenList, TopDish};
 use super::descent::Descent;
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::merge::{Change, take};
@@ -398,7 +398,7 @@ impl NgramModel {
     }
 
     /// Exchanges what a step of moving blocks of shared restaurants has to say.
-    fn exchange_top_blocks(&mut self, post: &mut Post<'_>, part: usize, step: Step) {
+    fn exchange_top_blocks(&mut self, exchange: Exchange<'_>, part: usize, step: Step) {
         let mut messages = self.top_blocks.take_messages();
         if step == Step::Move {
             let changes = std::mem::take(&mut self.changes).to_message();
@@ -408,7 +408,7 @@ impl NgramModel {
                 message.extend_from_slice(&changes);
             }
         }
-        let received = post.exchange(messages);
+        let received = exchange(messages);
         match step {
             Step::Seat => self.top_blocks.read_reported(&received),
             Step::Group => self.top_blocks.read_assigned(&received),
@@ -430,6 +430,28 @@ impl NgramModel {
                 self.top_blocks.clear();
             }
         }
+    }
+
+    /// Brings together what all workers have changed. Every worker calls this, after shards were drawn or loaded, and after each
+    /// phase of a sweep.
+    pub(super) fn synchronise_by(&mut self, exchange: Exchange<'_>, phase: Option<u32>) {
+        let steps = self.steps();
+        if let Some(phase) = phase.map(|phase| phase as usize)
+            && let PhaseStep::TopBlocks(_, step) = steps[phase % steps.len()]
+        {
+            return self.exchange_top_blocks(exchange, phase / steps.len(), step);
+        }
+        let changes = std::mem::take(&mut self.changes);
+        let Some(top) = &mut self.top else {
+            changes.moves.into_iter().for_each(|moved| self.documents.apply(moved));
+            return;
+        };
+        let message = changes.to_message();
+        let mut of_top = TopChanges::default();
+        for message in exchange(vec![message; self.peers]) {
+            Changes::read(&message, &mut self.documents, &mut of_top);
+        }
+        top.apply(&self.tree, &self.rules, &mut self.counts, of_top);
     }
 
     /// Notes what a pass over a part has changed of what is shared, and takes it back. `topics` and `orders` were those of its
@@ -668,23 +690,8 @@ impl Model for NgramModel {
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
-        let steps = self.steps();
-        if let Some(phase) = post.phase().map(|phase| phase as usize)
-            && let PhaseStep::TopBlocks(_, step) = steps[phase % steps.len()]
-        {
-            return self.exchange_top_blocks(post, phase / steps.len(), step);
-        }
-        let changes = std::mem::take(&mut self.changes);
-        let Some(top) = &mut self.top else {
-            changes.moves.into_iter().for_each(|moved| self.documents.apply(moved));
-            return;
-        };
-        let message = changes.to_message();
-        let mut of_top = TopChanges::default();
-        for message in post.exchange(vec![message; post.peers()]) {
-            Changes::read(&message, &mut self.documents, &mut of_top);
-        }
-        top.apply(&self.tree, &self.rules, &mut self.counts, of_top);
+        let phase = post.phase();
+        self.synchronise_by(&mut |messages| post.exchange(messages), phase);
     }
 
     fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
