@@ -176,7 +176,7 @@ fn chain(form: Form, order: Order, tables: bool, sweeps: u64) -> Vec<Mean> {
 #[test]
 fn both_samplers_have_the_same_long_run() {
     for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
-        let [tokens, both] = [false, true].map(|tables| chain(form, Order::Fixed(3), tables, 40_000));
+        let [tokens, both] = [false, true].map(|tables| chain(form, Order::Fixed(3), tables, 60_000));
         for (number, (tokens, both)) in tokens.into_iter().zip(both).enumerate() {
             assert_mean(&format!("{form:?}, figure {number}"), tokens, both, 0.11);
         }
