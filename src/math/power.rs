@@ -45,6 +45,30 @@ const LOG2: [f32; 9] = [
 const EXP2: [f32; 7] =
     [1.0, std::f32::consts::LN_2, 0.240_226_47, 0.055_503_29, 0.009_618_489, 0.001_339_993_1, 0.000_153_458_12];
 
+/// log2 of a positive normal number, within 1e-7 times the larger of 1 and itself.
+#[inline(always)]
+pub fn log2(x: f64) -> f64 {
+    const HALF_ROOT: i64 = 0x3fe6_a09e_6000_0000;
+    let bits = x.to_bits() as i64;
+    let exponent = (bits - HALF_ROOT) >> 52;
+    let t = (f64::from_bits((bits - (exponent << 52)) as u64) - 1.0) as f32;
+    // The last bits of a sum hold a whole number: a conversion would not become lanes.
+    let whole = f64::from_bits((exponent + ROUNDING_BITS) as u64) - f64::from_bits(ROUNDING_BITS as u64);
+    whole + f64::from(t * polynomial(&LOG2, t))
+}
+
+/// 2^x for |x| < 1,000, within 1e-6 of it relatively.
+#[inline(always)]
+pub fn exp2(x: f64) -> f64 {
+    let rounded = x + f64::from_bits(ROUNDING_BITS as u64);
+    let f = (x - (rounded - f64::from_bits(ROUNDING_BITS as u64))) as f32;
+    let scale = f64::from_bits(((rounded.to_bits() as i64 - ROUNDING_BITS + 1023) << 52) as u64);
+    f64::from(polynomial(&EXP2, f)) * scale
+}
+
+/// The bits of a number whose last bit counts ones.
+const ROUNDING_BITS: i64 = 0x4338_0000_0000_0000;
+
 impl Power {
     /// Exponents from -2 to 2 keep the promise above for x between 2^-60 and 2^60.
     pub fn new(power: f32) -> Power {
@@ -112,6 +136,17 @@ mod tests {
                 }
             }
             assert!(worst.0 < 1e-6, "{}^{power} is off by {}", worst.1, worst.0);
+        }
+    }
+
+    #[test]
+    fn logarithms_and_powers_of_two_are_near_the_exact_ones() {
+        for step in -40_000..40_000 {
+            let x = f64::from(step) / 41.7;
+            let (found, exact) = (exp2(x), libm::exp2(x));
+            assert!((found / exact - 1.0).abs() < 1e-6, "2^{x}: {found}, not {exact}");
+            let (found, exact) = (log2(exact), libm::log2(exact));
+            assert!((found - exact).abs() < 1e-7 * exact.abs().max(1.0), "log2 of 2^{x}: {found}, not {exact}");
         }
     }
 

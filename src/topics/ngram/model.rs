@@ -366,9 +366,12 @@ impl NgramModel {
         let of_shard = &shards[&number].parts[part];
         match step {
             Step::Seat => {
-                let mut sampler = TableSampler::new(form, topics, tree.depth());
-                sampler.is_shared = Some(top.shared().clone());
-                top_blocks.seat(number, &mut seating, of_shard, top, sampler, &mut rng);
+                let new_sampler = || {
+                    let mut sampler = TableSampler::new(form, topics, tree.depth());
+                    sampler.is_shared = Some(top.shared().clone());
+                    sampler
+                };
+                top_blocks.seat(number, &mut seating, of_shard, top, new_sampler, &mut rng);
             }
             Step::Group => top_blocks.group(number, depth, &mut seating, top, &mut rng),
             Step::Say => top_blocks.say(number, &seating, of_shard),

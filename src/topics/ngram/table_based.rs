@@ -199,6 +199,10 @@ impl TableSampler {
 }
 
 impl TableSampler {
+    pub(super) fn topics(&self) -> usize {
+        self.topics
+    }
+
     fn take_prior(&mut self, alpha: &Alpha) {
         self.alpha.clear();
         let lanes = alpha.blocks.iter().flat_map(|block| block.0);
@@ -399,11 +403,7 @@ impl TableSampler {
 
     /// ln2 of what the restaurants of the block at hand say to every topic, as if it were taken out of `old`.
     pub(super) fn say(&mut self, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
-        self.weights.start().fill(1.0);
-        for node in &self.block.nodes {
-            weigh_restaurant(seating, node, old, &mut self.weights);
-        }
-        self.weights.log2(log2);
+        say_all(self, seating, old, log2);
     }
 
     /// Goes to where the tables of a dish are customers.
@@ -468,6 +468,16 @@ impl TableSampler {
             }
         }
     }
+}
+
+/// See [`TableSampler::say`].
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
+fn say_all(sampler: &mut TableSampler, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
+    sampler.weights.start().fill(1.0);
+    for node in &sampler.block.nodes {
+        weigh_restaurant(seating, node, old, &mut sampler.weights);
+    }
+    sampler.weights.log2(log2);
 }
 
 /// Makes one node of those at the same dish, which follow each other.
@@ -539,6 +549,22 @@ pub(super) struct Place {
     pub tries_turn: bool,
 }
 
+/// See [`TableSampler::move_given`].
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
+#[allow(clippy::too_many_arguments)] // those of `move_collected`
+fn move_one(
+    sampler: &mut TableSampler,
+    seating: &mut Seating<'_>,
+    shard: &mut ShardTokens,
+    strength: f64,
+    place: Place,
+    said: &[f32],
+    changed: &mut dyn FnMut(u32),
+    rng: &mut Generator,
+) -> (usize, bool) {
+    move_collected(sampler, seating, shard, strength, place, said, &mut |dish| changed(dish), rng)
+}
+
 /// Draws a topic for the block at hand, and moves its counts there. `said` are weights of all topics as logarithms to base 2,
 /// of what is not among the block's nodes. Returns the topic, and whether the first table goes up.
 #[inline(always)]
@@ -601,7 +627,7 @@ impl TableSampler {
         self.block.tokens.extend_from_slice(tokens);
         self.descent.forget();
         self.approach(seating, nodes[0].dish, place.depth);
-        move_collected(self, seating, documents, alpha.strength, place, said, &mut |dish| changed(dish), rng)
+        move_one(self, seating, documents, alpha.strength, place, said, changed, rng)
     }
 }
 

@@ -63,13 +63,23 @@ struct Reported {
     customers: u32,
 }
 
-/// What a shard says of its part of a group.
-#[derive(Clone, Debug, PartialEq)]
+/// What shards say of their parts of groups.
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Said {
-    group: u32,
-    shard: u32,
-    documents: Vec<u32>,
-    log2: Vec<f32>,
+    /// Of each part: the documents of its tokens, then what it says to every topic.
+    words: Vec<u32>,
+    /// Group, shard, where its words begin, and how many documents there are.
+    parts: Vec<(u32, u32, u32, u32)>,
+}
+
+impl Said {
+    fn documents(&self, &(_, _, start, documents): &(u32, u32, u32, u32)) -> &[u32] {
+        &self.words[start as usize..(start + documents) as usize]
+    }
+
+    fn log2(&self, &(_, _, start, documents): &(u32, u32, u32, u32), topics: usize) -> impl Iterator<Item = f32> {
+        self.words[(start + documents) as usize..][..topics].iter().map(|&bits| f32::from_bits(bits))
+    }
 }
 
 /// A group has gone to another topic.
@@ -88,11 +98,13 @@ pub struct TopBlocks {
     /// By worker.
     outbox: Vec<Vec<u32>>,
     seated: BTreeMap<u32, SeatedPart>,
+    /// Those of shards whose part is not seated.
+    samplers: BTreeMap<u32, TableSampler>,
     /// By owner.
     reported: BTreeMap<u32, Vec<Reported>>,
     assigned: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     groups: BTreeMap<u32, Vec<Group>>,
-    said: BTreeMap<u32, Vec<Said>>,
+    said: BTreeMap<u32, Said>,
 }
 
 impl TopBlocks {
@@ -121,9 +133,10 @@ impl TopBlocks {
         seating: &mut Seating<'_>,
         part: &ShardTokens,
         top: &Top,
-        mut sampler: TableSampler,
+        new_sampler: impl FnOnce() -> TableSampler,
         rng: &mut Generator,
     ) {
+        let mut sampler = self.samplers.remove(&shard).unwrap_or_else(new_sampler);
         let mut customers = sampler.seat_part(seating, part, rng);
         let form = seating.rules.form;
         customers.retain(|customer| customer.topic > 0 || !form.has_global());
@@ -192,18 +205,19 @@ impl TopBlocks {
         }
         seated.groups.sort_unstable();
         let SeatedPart { sampler, customers, groups } = &mut seated;
-        let mut log2 = vec![];
+        let (mut log2, mut words) = (vec![], vec![]);
         for same in groups.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let (owner, group, first) = same[0];
             let topic = usize::from(customers[first as usize].topic);
             let of_group = same.iter().map(|&(_, _, place)| &customers[place as usize]);
             let block = sampler.collect_all(part, of_group.map(|customer| (customer.dish, customer.who)));
-            let documents: Vec<u32> = block.tokens.iter().map(|token| token.document).collect();
+            words.clear();
+            words.extend(block.tokens.iter().map(|token| token.document));
             log2.clear();
             sampler.say(seating, topic, &mut log2);
             let message = self.send(owner);
-            message.extend([shard, owner, group, documents.len() as u32, log2.len() as u32]);
-            message.extend(documents);
+            message.extend([shard, owner, group, words.len() as u32, log2.len() as u32]);
+            message.extend_from_slice(&words);
             message.extend(log2.iter().map(|number| number.to_bits()));
         }
         self.seated.insert(shard, seated);
@@ -213,14 +227,10 @@ impl TopBlocks {
         for message in messages {
             let mut rest = message.as_slice();
             while let [shard, owner, group, documents, topics, more @ ..] = rest {
-                let (documents, more) = more.split_at(*documents as usize);
-                let (log2, more) = more.split_at(*topics as usize);
-                self.said.entry(*owner).or_default().push(Said {
-                    group: *group,
-                    shard: *shard,
-                    documents: documents.to_vec(),
-                    log2: log2.iter().map(|&bits| f32::from_bits(bits)).collect(),
-                });
+                let (words, more) = more.split_at((documents + topics) as usize);
+                let said = self.said.entry(*owner).or_default();
+                said.parts.push((*group, *shard, said.words.len() as u32, *documents));
+                said.words.extend_from_slice(words);
                 rest = more;
             }
         }
@@ -242,16 +252,18 @@ impl TopBlocks {
     ) {
         let groups = self.groups.remove(&owner).unwrap_or_default();
         let mut said = self.said.remove(&owner).unwrap_or_default();
-        said.sort_unstable_by_key(|said| (said.group, said.shard));
+        said.parts.sort_unstable();
+        let topics = sampler.topics();
         let (mut log2, mut tokens) = (vec![], vec![]);
-        for of_group in said.chunk_by(|a, b| a.group == b.group) {
-            let Group { topic, depth, goes_up, nodes } = &groups[of_group[0].group as usize];
-            log2.clone_from(&of_group[0].log2);
-            for said in &of_group[1..] {
-                log2.iter_mut().zip(&said.log2).for_each(|(sum, more)| *sum += more);
+        for of_group in said.parts.chunk_by(|a, b| a.0 == b.0) {
+            let Group { topic, depth, goes_up, nodes } = &groups[of_group[0].0 as usize];
+            log2.clear();
+            log2.extend(said.log2(&of_group[0], topics));
+            for part in &of_group[1..] {
+                log2.iter_mut().zip(said.log2(part, topics)).for_each(|(sum, more)| *sum += more);
             }
             tokens.clear();
-            let of_tokens = of_group.iter().flat_map(|said| &said.documents);
+            let of_tokens = of_group.iter().flat_map(|part| said.documents(part));
             tokens.extend(of_tokens.map(|&document| BlockToken { document, token: 0, dish: NONE }));
             tokens.sort_unstable();
             let place = Place { depth: *depth, topic: usize::from(*topic), goes_up: *goes_up, tries_turn: false };
@@ -260,8 +272,8 @@ impl TopBlocks {
                 continue;
             }
             tokens.iter().for_each(|token| moved((token.document, *topic, new as u16)));
-            for said in of_group {
-                self.send(said.shard).extend([said.shard, owner, said.group, new as u32]);
+            for &(group, shard, ..) in of_group {
+                self.send(shard).extend([shard, owner, group, new as u32]);
             }
         }
     }
@@ -294,7 +306,8 @@ impl TopBlocks {
 
     /// Ends a round.
     pub fn clear(&mut self) {
-        self.seated.clear();
+        let seated = std::mem::take(&mut self.seated);
+        self.samplers.extend(seated.into_iter().map(|(shard, seated)| (shard, seated.sampler)));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Products of many factors, for every topic, and a draw by them.
 
 use crate::math::draws::unit;
+use crate::math::pairs;
+use crate::math::power::{exp2, log2};
 use crate::restaurant::chance::Chance;
 
 /// So many factors may be multiplied before the weights are scaled: none is below 1e-8 or above 1e8.
@@ -10,12 +12,6 @@ const BETWEEN_SCALES: u32 = 12;
 const SCALE: f64 = f64::from_bits((1023 + 465) << 52);
 const SCALE_ROOT: f64 = 1e140;
 const SCALE_LOG2: f64 = 465.0;
-
-/// log2 of a positive number, within 1e-5.
-#[inline(always)]
-fn log2(value: f64) -> f64 {
-    libm::log2(value)
-}
 
 /// Weights of topics, each with an exponent of its own: those of large blocks differ by thousands of digits on the way, and
 /// which is the largest is known at the end only.
@@ -104,22 +100,28 @@ impl Weights {
     }
 
     /// Appends the logarithms to base 2.
+    #[inline(always)]
     pub fn log2(&mut self, logarithms: &mut Vec<f32>) {
-        let exponents = if self.is_scaled { self.exponents.as_slice() } else { &[] };
-        for (topic, &value) in self.values.iter().enumerate() {
-            let scales = exponents.get(topic).map_or(0.0, |&exponent| f64::from(exponent) * SCALE_LOG2);
-            logarithms.push((scales + log2(value)) as f32);
-        }
+        self.start_exponents();
+        let start = logarithms.len();
+        logarithms.resize(start + self.values.len(), 0.0);
+        let exponents = &self.exponents;
+        let mut topic = 0;
+        pairs::each_mut(&mut logarithms[start..], &self.values, |logarithm, &value| {
+            *logarithm = (f64::from(exponents[topic]) * SCALE_LOG2 + log2(value)) as f32;
+            topic += 1;
+        });
     }
 
     /// Multiplies by factors whose logarithms to base 2 are these, or are all larger or smaller by the same number.
+    #[inline(always)]
     pub fn multiply_by_powers(&mut self, logarithms: &[f32]) {
         let most = logarithms.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         self.start_exponents();
         for ((value, exponent), &logarithm) in self.values.iter_mut().zip(&mut self.exponents).zip(logarithms) {
             let logarithm = f64::from(logarithm - most);
-            let scales = (logarithm / SCALE_LOG2).round();
-            *value *= libm::exp2(logarithm - scales * SCALE_LOG2);
+            let scales = libm::rint(logarithm / SCALE_LOG2);
+            *value *= exp2(logarithm - scales * SCALE_LOG2);
             *exponent += scales as i32;
         }
     }
