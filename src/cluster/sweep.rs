@@ -11,7 +11,7 @@
 //! The loop of worker w, all workers in step:
 //!
 //! ```text
-//! shards of w: load, or draw    ->  counts: exchanged, merged
+//! prepare; shards of w: load, or draw    ->  counts: exchanged, merged
 //! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/merge_rows.rs, route.rs), phase by phase
 //!         statistics of shards  ->  in shard order, to everybody    (operators/all_gather.rs) -> hyperparameters
 //!         evaluate, checkpoint, stop: at the same sweep for all
@@ -50,6 +50,9 @@ pub trait Model {
         None
     }
 
+    /// Comes before shards are drawn or loaded: whatever workers have to exchange first. Everybody is called.
+    fn prepare(&mut self, _post: &mut Post<'_>) {}
+
     /// In how many phases shards are drawn (`is_first`) or swept over, with a synchronisation after each.
     fn phases(&self, _is_first: bool) -> u32 {
         1
@@ -85,6 +88,9 @@ pub trait Model {
         false
     }
 
+    /// Comes before [`Model::evaluate`]: brings what it needs from other workers. Everybody is called.
+    fn gather(&mut self, _post: &mut Post<'_>) {}
+
     /// Held-out figures of a shard, to be added up in shard order.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64>;
 
@@ -92,6 +98,10 @@ pub trait Model {
     fn snapshot(&self) -> Vec<f64> {
         vec![]
     }
+
+    /// Comes after the last sweep, if training was not stopped: brings together what is written by one worker. Everybody is
+    /// called.
+    fn finish(&mut self, _post: &mut Post<'_>) {}
 
     fn shared(&self) -> Self::Shared;
     fn set_shared(&mut self, shared: Self::Shared);
@@ -105,9 +115,15 @@ pub struct Post<'a> {
     worker: &'a mut Worker,
     merge: &'a mut Option<MergeRows>,
     route: &'a mut Route,
+    phase: Option<u32>,
 }
 
 impl Post<'_> {
+    /// The phase of a sweep that is synchronised; none outside of sweeps.
+    pub fn phase(&self) -> Option<u32> {
+        self.phase
+    }
+
     /// This worker's number.
     pub fn index(&self) -> usize {
         self.worker.index()
@@ -297,6 +313,7 @@ pub fn train<M: Model>(
             break;
         }
     }
+    driver.with_post(worker, None, |model, post| model.finish(post));
     Ok((driver.model, End::Done))
 }
 
@@ -336,13 +353,14 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Loads or draws the shards and merges their counts; returns the sweep that they stand at.
     fn begin(&mut self, worker: &mut Worker) -> Result<u64> {
+        self.with_post(worker, None, |model, post| model.prepare(post));
         let start = self.choose_start(worker)?;
         match start {
             Some(sweep) => self.load_all(worker, sweep)?,
             None => self.draw(worker),
         }
         self.mine.iter().for_each(|&number| self.model.count_shard(number));
-        self.synchronise(worker);
+        self.synchronise(worker, None);
         self.take_sent_bytes();
         Ok(start.unwrap_or(0))
     }
@@ -373,7 +391,7 @@ impl<'a, M: Model> Driver<'a, M> {
     fn draw(&mut self, worker: &mut Worker) {
         for phase in 0..self.model.phases(true) {
             if phase > 0 {
-                self.synchronise(worker);
+                self.synchronise(worker, None);
             }
             for &number in &self.mine {
                 self.model.draw_shard(number, phase);
@@ -410,8 +428,13 @@ impl<'a, M: Model> Driver<'a, M> {
         Ok(found.sweep)
     }
 
-    fn synchronise(&mut self, worker: &mut Worker) {
-        self.model.synchronise(&mut Post { worker, merge: &mut self.merge, route: &mut self.route });
+    fn synchronise(&mut self, worker: &mut Worker, phase: Option<u32>) {
+        self.with_post(worker, phase, |model, post| model.synchronise(post));
+    }
+
+    /// Lets the model talk to the other workers.
+    fn with_post(&mut self, worker: &mut Worker, phase: Option<u32>, talk: impl FnOnce(&mut M, &mut Post<'_>)) {
+        talk(&mut self.model, &mut Post { worker, merge: &mut self.merge, route: &mut self.route, phase });
     }
 
     /// Bytes that this worker has sent in synchronisations since the last call.
@@ -434,7 +457,7 @@ impl<'a, M: Model> Driver<'a, M> {
             let swept = began.elapsed().as_secs_f64();
             sweep_seconds += swept;
             self.control.heartbeat.waits(sweep_seconds);
-            self.synchronise(worker);
+            self.synchronise(worker, Some(phase));
             sync_seconds += began.elapsed().as_secs_f64() - swept;
         }
         let tokens: u64 = self.mine.iter().map(|&number| self.model.tokens(number)).sum();
@@ -456,6 +479,7 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Evaluates and adds the result to the history; returns the sum over shards, and the model's snapshot.
     fn evaluate_at(&mut self, worker: &mut Worker, sweep: u64) -> (Vec<f64>, Vec<f64>) {
+        self.with_post(worker, None, |model, post| model.gather(post));
         let evaluation = add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)));
         let snapshot = self.model.snapshot();
         self.history.push((sweep, evaluation.clone(), snapshot.clone()));

@@ -46,7 +46,7 @@ pub struct Catalogue {
 }
 
 /// A worker's documents: by shard, each with its number in the catalogue and its word ids.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Share {
     pub training: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     pub test: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,

@@ -44,7 +44,8 @@ impl Rescaling {
         let own = share.training.iter().filter(|(shard, _)| is_mine(**shard));
         let own =
             Share { training: own.map(|(shard, documents)| (*shard, documents.clone())).collect(), ..Share::default() };
-        let lda = Lda::new(seed, settings, &evaluation, symbols.outcomes() as usize, own, true);
+        let outcomes = symbols.outcomes() as usize;
+        let lda = Lda::new(seed, settings, &evaluation, outcomes, setup.shards, own).with_all_words();
         let of_ngrams = Setup::of_one_topic(Setup { seed: seed ^ NGRAM_SEED, ..setup });
         Rescaling {
             seed,
@@ -74,13 +75,23 @@ impl Model for Rescaling {
     type Saved = (<Lda as Model>::Saved, <NgramModel as Model>::Saved);
     type Shared = (<Lda as Model>::Shared, <NgramModel as Model>::Shared);
 
-    fn table(&self) -> Option<(u32, usize, Vec<u32>)> {
-        self.lda.table()
+    fn prepare(&mut self, post: &mut Post<'_>) {
+        self.lda.prepare(post);
+        self.ngrams.prepare(post);
+    }
+
+    /// As many as the one with more of them; the other does nothing in the last ones.
+    fn phases(&self, is_first: bool) -> u32 {
+        self.lda.phases(is_first).max(self.ngrams.phases(is_first))
     }
 
     fn draw_shard(&mut self, number: u32, phase: u32) {
-        self.lda.draw_shard(number, phase);
-        self.ngrams.draw_shard(number, phase);
+        if phase < self.lda.phases(true) {
+            self.lda.draw_shard(number, phase);
+        }
+        if phase < self.ngrams.phases(true) {
+            self.ngrams.draw_shard(number, phase);
+        }
     }
 
     fn load_shard(&mut self, number: u32, saved: Self::Saved) -> Result<(), String> {
@@ -98,17 +109,33 @@ impl Model for Rescaling {
     }
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
-        self.lda.sweep_shard(number, sweeps.clone(), phase);
+        if phase < self.lda.phases(false) {
+            self.lda.sweep_shard(number, sweeps.clone(), phase);
+        }
         let own = |sweep: u64| sweep.saturating_sub(self.before_ngrams);
         let own = own(sweeps.start)..own(sweeps.end);
-        if !own.is_empty() {
+        if !own.is_empty() && phase < self.ngrams.phases(false) {
             self.ngrams.sweep_shard(number, own, phase);
         }
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
-        self.lda.synchronise(post);
-        self.ngrams.synchronise(post);
+        let phase = post.phase();
+        if phase.is_none_or(|phase| phase < self.lda.phases(false)) {
+            self.lda.synchronise(post);
+        }
+        if phase.is_none_or(|phase| phase < self.ngrams.phases(false)) {
+            self.ngrams.synchronise(post);
+        }
+    }
+
+    fn gather(&mut self, post: &mut Post<'_>) {
+        self.lda.gather(post);
+        self.ngrams.gather(post);
+    }
+
+    fn finish(&mut self, post: &mut Post<'_>) {
+        self.ngrams.finish(post);
     }
 
     /// Those of LDA, and behind them those of the HPYLM, after the number of the former.
@@ -140,7 +167,7 @@ impl Model for Rescaling {
             return vec![0.0; 3];
         }
         let began = Instant::now();
-        let predictor = Predictor::new(self.lda.counts(), self.lda.prior(), &self.ngrams, self.weight, self.method);
+        let predictor = Predictor::new(self.lda.held_out(), self.lda.prior(), &self.ngrams, self.weight, self.method);
         let (mut probability_ln, mut tokens) = (0.0, 0);
         for (document, leaves) in documents {
             let words: Vec<u32> = leaves.iter().map(|&leaf| self.ngrams.tree().outcomes[leaf as usize]).collect();

@@ -130,7 +130,7 @@ fn of_restaurant(model: &NgramModel, restaurant: u32) -> Vec<f64> {
 /// ln p of each token of a document, by eq. 14.
 fn twin(model: &Rescaling, weight: f64, leaves: &[u32], method: LeftToRight, seed: u64) -> Vec<f64> {
     let (lda, ngrams) = (model.lda(), model.ngrams());
-    let (counts, prior) = (lda.counts(), lda.prior());
+    let (counts, prior) = (lda.held_out(), lda.prior());
     let words: Vec<u32> = leaves.iter().map(|&leaf| ngrams.tree().outcomes[leaf as usize]).collect();
     let all: f64 = lda.totals().iter().sum::<i64>() as f64;
     let count = |word: u32, topic: usize| f64::from(counts.get(word, topic as u16)) + prior.beta();
@@ -164,7 +164,7 @@ fn probabilities_are_those_of_the_definition() {
     for (seed, order, weight) in [(1, TRIGRAMS, 0.7), (2, TRIGRAMS, 1.3), (3, INFINITE, 0.2), (4, INFINITE, 0.7)] {
         let model = rescaling(seed, order, 5, weight, 12, 4);
         let method = LeftToRight { particles: 3, resample: 10 };
-        let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), model.ngrams(), weight, method);
+        let predictor = Predictor::new(model.lda().held_out(), model.lda().prior(), model.ngrams(), weight, method);
         let mut tokens = 0;
         for (_, leaves) in (0..SHARDS).flat_map(|shard| model.ngrams().test_documents(shard)) {
             let words: Vec<u32> = leaves.iter().map(|&leaf| model.ngrams().tree().outcomes[leaf as usize]).collect();
@@ -190,7 +190,7 @@ fn every_distribution_sums_to_one() {
     // The same tokens, each with every word in its place: what all of them come to is 1, however the sum was split.
     let model = rescaling(4, INFINITE, 6, 0.7, 10, 2);
     let method = LeftToRight { particles: 2, resample: 10 };
-    let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), model.ngrams(), 0.7, method);
+    let predictor = Predictor::new(model.lda().held_out(), model.lda().prior(), model.ngrams(), 0.7, method);
     let tree = model.ngrams().tree();
     let top = tree.levels[0].restaurants.start;
     let words = [3, 15, 4, SYMBOLS.end, 3];
@@ -207,7 +207,7 @@ fn every_distribution_sums_to_one() {
         };
         let mut factors = vec![0.0; known.len()];
         let mut rng = generator(4, Purpose::Evaluation, 0, 0);
-        let (counts, prior) = (model.lda().counts(), model.lda().prior());
+        let (counts, prior) = (model.lda().held_out(), model.lda().prior());
         let all = model.lda().totals().iter().sum::<i64>() as f64;
         method.each_mixture(counts, prior, &words, &mut rng, |_, mixture| {
             for (word, factor) in factors.iter_mut().enumerate() {
@@ -247,8 +247,11 @@ fn without_topics_or_weight_it_is_the_ngram_model() {
 #[test]
 fn each_model_is_as_if_it_were_alone() {
     let both = rescaling(6, TRIGRAMS, 5, 0.7, 9, 4);
-    let lda = trained(9, || Lda::new(6, &settings(5, 0.7), &EVALUATION, SYMBOLS.outcomes() as usize, share(6), true));
-    assert_eq!(both.lda().counts(), lda.counts());
+    let outcomes = SYMBOLS.outcomes() as usize;
+    let own = Share { test: Default::default(), ..share(6) };
+    let alone = move || Lda::new(6, &settings(5, 0.7), &EVALUATION, outcomes, SHARDS, own.clone()).with_all_words();
+    let lda = trained(9, alone);
+    assert_eq!(both.lda().held_out(), lda.held_out());
     assert_eq!(both.lda().prior(), lda.prior());
     let ngrams = trained(5, || {
         NgramModel::new(setup(6 ^ super::model::NGRAM_SEED, TRIGRAMS, 1).of_one_topic(), SYMBOLS, share(6), |_| true)
