@@ -78,8 +78,7 @@ impl Dealing {
         }
         let letters = post.exchange(vec![letter; post.peers()]);
         let triples = letters.iter().flat_map(|letter| letter.as_chunks::<3>().0);
-        let mut entries: Vec<Entry> =
-            triples.map(|&[number, shard, length]| Entry { number, shard, length }).collect();
+        let mut entries: Vec<Entry> = triples.map(|&[number, shard, length]| Entry { number, shard, length }).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
         assert!(entries.is_sorted_by_key(|entry| entry.shard), "shards of documents are runs of them");
         entries

@@ -173,7 +173,14 @@ pub struct SamplerSettings {
 
 impl Default for SamplerSettings {
     fn default() -> SamplerSettings {
-        SamplerSettings { sweeps: 200, sync_every: 1, syncs_per_sweep: 8, tables: true, tables_every: 1, ngram_sweeps: 100 }
+        SamplerSettings {
+            sweeps: 200,
+            sync_every: 1,
+            syncs_per_sweep: 8,
+            tables: true,
+            tables_every: 1,
+            ngram_sweeps: 100,
+        }
     }
 }
 
@@ -246,7 +253,8 @@ impl TopicsJob {
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(
-            (1..=MOST_SYNCS).contains(&self.sampler.syncs_per_sweep) && self.sampler.sync_every <= u64::from(MOST_SYNCS),
+            (1..=MOST_SYNCS).contains(&self.sampler.syncs_per_sweep)
+                && self.sampler.sync_every <= u64::from(MOST_SYNCS),
             "sampler.syncs_per_sweep has to be between 1 and 10000, sampler.sync_every at most 10000",
         )?;
         require(
@@ -286,10 +294,7 @@ impl TopicsJob {
             tokenisation,
             min_count,
             model: ModelSettings {
-                rounds: Rounds {
-                    sync_every: self.sampler.sync_every,
-                    syncs_per_sweep: self.sampler.syncs_per_sweep,
-                },
+                rounds: Rounds { sync_every: self.sampler.sync_every, syncs_per_sweep: self.sampler.syncs_per_sweep },
                 ..self.model.clone()
             },
             order,

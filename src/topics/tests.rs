@@ -541,7 +541,8 @@ fn shards_of_words_visit_assignments_nearly_as_often_as_enumeration_says() {
             }
         });
         let seen = seen.lock().expect("one worker").clone();
-        let distance: f64 = exact.iter().map(|(code, p)| (seen.get(code).unwrap_or(&0.0) / KEPT as f64 - p).abs()).sum();
+        let distance: f64 =
+            exact.iter().map(|(code, p)| (seen.get(code).unwrap_or(&0.0) / KEPT as f64 - p).abs()).sum();
         println!("{shards} shards, {syncs} synchronisations: total variation {}", distance / 2.0);
         assert_exact(&format!("{shards} shards, {syncs} syncs"), &seen, &exact, Draws::Chain(KEPT), most);
     }
