@@ -41,18 +41,9 @@ impl Rows {
         }
     }
 
-    /// Adds rows that are packed already.
-    pub fn extend_packed(&mut self, words: &[u32]) {
-        self.words.extend_from_slice(words);
-    }
-
     /// Forgets all rows, and keeps the buffer.
     pub fn clear(&mut self) {
         self.words.clear();
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
     }
 
     /// The packed words.
@@ -62,11 +53,6 @@ impl Rows {
 
     pub fn into_words(self) -> Vec<u32> {
         self.words
-    }
-
-    /// Number of packed words so far.
-    pub fn len(&self) -> usize {
-        self.words.len()
     }
 }
 
