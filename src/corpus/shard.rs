@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_largest_pieces_are_packed_first() {
-        assert_eq!(pack(&[1, 5, 2, 2, 0, 4], 3), [2, 0, 2, 2, 0, 1]);
+        assert_eq!(pack(&[1, 5, 2, 2, 0, 4], 3), [1, 0, 2, 2, 2, 1]);
         assert_eq!(pack(&[3, 1], 0), [0, 0]);
         assert_eq!(pack(&[0; 4], 2), [0, 1, 0, 1]);
     }

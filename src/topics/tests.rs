@@ -16,7 +16,7 @@ use crate::cluster::engine::Cluster;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::rows::{Rows, rows};
 use crate::cluster::sweep::{Control, Model, Schedule, train};
-use crate::math::exactness::{Draws, Mean, assert_exact, assert_mean};
+use crate::math::exactness::{Draws, Mean, assert_exact, assert_mean, total_variation};
 use crate::math::{draws, gamma_ln};
 
 const KERNELS: [Kernel; 2] = [Kernel::Dense, Kernel::Sparse];
@@ -529,8 +529,8 @@ fn shards_of_words_visit_assignments_nearly_as_often_as_enumeration_says() {
     let prior = Prior::new(2, 1.0, 0.3, 4).with_alpha(vec![0.9, 0.4]);
     let exact: std::collections::BTreeMap<usize, f64> =
         posterior(&documents(&words), 3, &prior).into_iter().enumerate().collect();
-    // Shards, synchronisations, and how far from exact they may be; independent draws are 0.011 off.
-    for (shards, syncs, most) in [(1, 3, 0.015), (3, 2, 0.1), (3, 1, 0.2)] {
+    // Shards, synchronisations, and how far from exact they may be: measured 0.0094, which is noise, 0.0625 and 0.0949.
+    for (shards, syncs, most) in [(1, 3, 0.015), (3, 2, 0.07), (3, 1, 0.105)] {
         let seen = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::<usize, f64>::new()));
         let (visits, mut sweep) = (seen.clone(), 0);
         run_in_shards(&words, 4, &prior, (shards, syncs), 2 * KEPT as u64, move |topics| {
@@ -541,9 +541,7 @@ fn shards_of_words_visit_assignments_nearly_as_often_as_enumeration_says() {
             }
         });
         let seen = seen.lock().expect("one worker").clone();
-        let distance: f64 =
-            exact.iter().map(|(code, p)| (seen.get(code).unwrap_or(&0.0) / KEPT as f64 - p).abs()).sum();
-        println!("{shards} shards, {syncs} synchronisations: total variation {}", distance / 2.0);
-        assert_exact(&format!("{shards} shards, {syncs} syncs"), &seen, &exact, Draws::Chain(KEPT), most);
+        let distance = total_variation(&seen, &exact);
+        assert!(distance < most, "{shards} shards, {syncs} synchronisations: {distance}");
     }
 }
