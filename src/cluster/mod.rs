@@ -9,7 +9,7 @@
 //! - `operators/tally`: counts that are corrected by differences
 //! - `scan`: one pass over the input on all workers, counted: deal, then tally
 //! - `sweep`: the driver of every job that passes over its shards again and again; `own`: which shards are whose
-//! - `operators/merge_rows`, `rows`: synchronisation of counts, and how changes are packed
+//! - `operators/route`, `rows`: letters between workers, and how changes of counts are packed in them
 //! - `operators/all_gather`: little records of every worker for every worker
 //! - `codec`: values as packed bytes, with bounds on what reading them takes
 //! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life; `stop`: being asked to stop

@@ -22,13 +22,13 @@ impl Rows {
 
     /// Adds a change of the open row; none where it is 0.
     #[inline]
-    pub fn push(&mut self, column: usize, mut change: i32) {
-        debug_assert!(column <= usize::from(u16::MAX));
-        while change != 0 {
-            let part = change.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16;
-            self.words.push((column as u32) << 16 | u32::from(part as u16));
-            change -= i32::from(part);
-        }
+    pub fn push(&mut self, column: usize, change: i32) {
+        push_entry(&mut self.words, column, change);
+    }
+
+    /// Adds entries of the open row that are packed already.
+    pub fn extend_row(&mut self, entries: &[u32]) {
+        self.words.extend_from_slice(entries);
     }
 
     /// Closes the open row, and forgets it where nothing changed.
@@ -41,18 +41,9 @@ impl Rows {
         }
     }
 
-    /// Adds rows that are packed already.
-    pub fn extend_packed(&mut self, words: &[u32]) {
-        self.words.extend_from_slice(words);
-    }
-
     /// Forgets all rows, and keeps the buffer.
     pub fn clear(&mut self) {
         self.words.clear();
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
     }
 
     /// The packed words.
@@ -62,11 +53,6 @@ impl Rows {
 
     pub fn into_words(self) -> Vec<u32> {
         self.words
-    }
-
-    /// Number of packed words so far.
-    pub fn len(&self) -> usize {
-        self.words.len()
     }
 }
 
@@ -80,6 +66,17 @@ pub fn rows(words: &[u32]) -> impl Iterator<Item = (u32, &[u32])> {
         rest = after;
         Some((row, entries))
     })
+}
+
+/// Packs a change of a column as entries, of which there are none if it is 0.
+#[inline]
+pub fn push_entry(entries: &mut Vec<u32>, column: usize, mut change: i32) {
+    debug_assert!(column <= usize::from(u16::MAX));
+    while change != 0 {
+        let part = change.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16;
+        entries.push((column as u32) << 16 | u32::from(part as u16));
+        change -= i32::from(part);
+    }
 }
 
 /// Unpacks the entries of a row: column and change.

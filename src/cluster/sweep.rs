@@ -11,8 +11,8 @@
 //! The loop of worker w, all workers in step:
 //!
 //! ```text
-//! shards of w: load, or draw    ->  counts: exchanged, merged
-//! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/merge_rows.rs, route.rs), phase by phase
+//! prepare; shards of w: load, or draw    ->  counts: exchanged, merged
+//! repeat: sweep own shards      ->  changes: exchanged, merged      (operators/route.rs), phase by phase
 //!         statistics of shards  ->  in shard order, to everybody    (operators/all_gather.rs) -> hyperparameters
 //!         evaluate, checkpoint, stop: at the same sweep for all
 //! ```
@@ -29,10 +29,8 @@ use timely::worker::Worker;
 use super::checkpoint::{Checkpoints, Part};
 use super::heartbeat::Heartbeat;
 use super::operators::all_gather::AllGather;
-use super::operators::merge_rows::MergeRows;
 use super::operators::route::Route;
 use super::own::Own;
-use super::rows::Rows;
 use super::stop::{CurrentPhase, Phase};
 use crate::error::{Error, Result};
 
@@ -44,11 +42,8 @@ pub trait Model {
     /// What all workers share beside the counts: hyperparameters.
     type Shared: Serialize + DeserializeOwned;
 
-    /// Rows and columns of the table of counts, and the rows that this worker wants to hear of: for models whose counts
-    /// simply add up, by [`Post::merge`].
-    fn table(&self) -> Option<(u32, usize, Vec<u32>)> {
-        None
-    }
+    /// Comes before shards are drawn or loaded: whatever workers have to exchange first. Everybody is called.
+    fn prepare(&mut self, _post: &mut Post<'_>) {}
 
     /// In how many phases shards are drawn (`is_first`) or swept over, with a synchronisation after each.
     fn phases(&self, _is_first: bool) -> u32 {
@@ -96,6 +91,10 @@ pub trait Model {
         vec![]
     }
 
+    /// Comes after the last sweep, if training was not stopped: brings together what is written by one worker. Everybody is
+    /// called.
+    fn finish(&mut self, _post: &mut Post<'_>) {}
+
     fn shared(&self) -> Self::Shared;
     fn set_shared(&mut self, shared: Self::Shared);
 
@@ -106,13 +105,12 @@ pub trait Model {
 /// A worker's way to the others, in a synchronisation.
 pub struct Post<'a> {
     worker: &'a mut Worker,
-    merge: &'a mut Option<MergeRows>,
     route: &'a mut Route,
     phase: Option<u32>,
 }
 
 impl Post<'_> {
-    /// The phase of the sweep that was just made; none after shards were drawn or loaded, and before an evaluation.
+    /// The phase of a sweep that is synchronised; none outside of sweeps.
     pub fn phase(&self) -> Option<u32> {
         self.phase
     }
@@ -125,11 +123,6 @@ impl Post<'_> {
     /// How many workers there are.
     pub fn peers(&self) -> usize {
         self.worker.peers()
-    }
-
-    /// Gives changes of the table, and returns those of all workers to the rows held, as blocks of packed rows.
-    pub fn merge(&mut self, changes: Rows) -> Vec<Arc<Vec<u32>>> {
-        self.merge.as_mut().expect("the model has a table").exchange(self.worker, changes)
     }
 
     /// Sends each worker a letter, and returns the letters of all to this one, by sender.
@@ -306,6 +299,7 @@ pub fn train<M: Model>(
             break;
         }
     }
+    driver.with_post(worker, None, |model, post| model.finish(post));
     Ok((driver.model, End::Done))
 }
 
@@ -317,7 +311,6 @@ struct Driver<'a, M: Model> {
     /// Evaluations so far: the sweep, what the model evaluated, and what it told of itself.
     history: History,
     mine: Vec<u32>,
-    merge: Option<MergeRows>,
     route: Route,
     figures: AllGather<Vec<f64>>,
     reports: AllGather<Report>,
@@ -327,14 +320,12 @@ struct Driver<'a, M: Model> {
 
 impl<'a, M: Model> Driver<'a, M> {
     fn new(worker: &mut Worker, model: M, schedule: &'a Schedule, control: &'a Control) -> Driver<'a, M> {
-        let table = model.table();
         Driver {
             model,
             schedule,
             control,
             history: vec![],
             mine: Own::of(worker).below(schedule.shards).collect(),
-            merge: table.map(|(row_count, columns, held)| MergeRows::new(worker, row_count, columns, held)),
             route: Route::new(worker, "Synchronisation"),
             figures: AllGather::new(worker, "Figures"),
             reports: AllGather::new(worker, "Reports"),
@@ -345,6 +336,7 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Loads or draws the shards and merges their counts; returns the sweep that they stand at.
     fn begin(&mut self, worker: &mut Worker) -> Result<u64> {
+        self.with_post(worker, None, |model, post| model.prepare(post));
         let start = self.choose_start(worker)?;
         match start {
             Some(sweep) => self.load_all(worker, sweep)?,
@@ -420,12 +412,17 @@ impl<'a, M: Model> Driver<'a, M> {
     }
 
     fn synchronise(&mut self, worker: &mut Worker, phase: Option<u32>) {
-        self.model.synchronise(&mut Post { worker, merge: &mut self.merge, route: &mut self.route, phase });
+        self.with_post(worker, phase, |model, post| model.synchronise(post));
+    }
+
+    /// Lets the model talk to the other workers.
+    fn with_post(&mut self, worker: &mut Worker, phase: Option<u32>, talk: impl FnOnce(&mut M, &mut Post<'_>)) {
+        talk(&mut self.model, &mut Post { worker, route: &mut self.route, phase });
     }
 
     /// Bytes that this worker has sent in synchronisations since the last call.
     fn take_sent_bytes(&mut self) -> u64 {
-        self.merge.as_mut().map_or(0, MergeRows::take_sent_bytes) + self.route.take_sent_bytes()
+        self.route.take_sent_bytes()
     }
 
     /// Sweeps over the own shards and merges what all have changed.
@@ -465,8 +462,7 @@ impl<'a, M: Model> Driver<'a, M> {
 
     /// Evaluates and adds the result to the history; returns the sum over shards, and the model's snapshot.
     fn evaluate_at(&mut self, worker: &mut Worker, sweep: u64) -> (Vec<f64>, Vec<f64>) {
-        let Driver { model, merge, route, .. } = self;
-        model.prepare_evaluation(&mut Post { worker, merge, route, phase: None }, sweep);
+        self.with_post(worker, None, |model, post| model.prepare_evaluation(post, sweep));
         let evaluation = add_up(&self.gather(worker, |model, number| model.evaluate(number, sweep)));
         let snapshot = self.model.snapshot();
         self.history.push((sweep, evaluation.clone(), snapshot.clone()));

@@ -1,10 +1,12 @@
-//! Which shard a document belongs to: decided by the data alone, and balanced by tokens.
+//! Which shard a document, or a piece of another kind, belongs to: decided by the data alone, and balanced by tokens.
 //!
 //! Lay the documents end to end in their order, and cut the line of tokens into equal parts: a document belongs to the
 //! part that its middle lies in. So a shard is a run of whole documents, and its tokens differ from the mean by no more
 //! than the longest document has. A shard is empty where there are fewer documents than shards, or where a document
 //! longer than a shard has swallowed it.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The runs of documents that are the shards; `tokens` are the documents' lengths. There are `shards` of them, at least
@@ -35,6 +37,22 @@ pub fn shards(tokens: &[u64], shards: u32) -> Vec<Range<usize>> {
 /// The shard of a document of `length` tokens with `before` tokens before it, of `total` (which is not 0) in all.
 pub fn shard_of(before: u64, length: u64, total: u64, shards: u32) -> u32 {
     share(2 * u128::from(before) + u128::from(length), 2 * u128::from(total), shards)
+}
+
+/// The shard of each of some pieces that have no order, packed evenly: the largest piece first, each into the shard with the
+/// least so far. No shard exceeds the mean by more than the largest piece, and by far less if there are many small ones.
+pub fn pack(sizes: &[u64], shards: u32) -> Vec<u32> {
+    let mut by_size: Vec<usize> = (0..sizes.len()).collect();
+    by_size.sort_by_key(|&piece| (Reverse(sizes[piece]), piece));
+    // The shard with the least is the first; of equals, that with the lowest number.
+    let mut loads: BTreeSet<(u64, u32)> = (0..shards.max(1)).map(|shard| (0, shard)).collect();
+    let mut shard_of = vec![0; sizes.len()];
+    for piece in by_size {
+        let (load, shard) = loads.pop_first().expect("a shard");
+        loads.insert((load + sizes[piece].max(1), shard)); // empty pieces take turns, too
+        shard_of[piece] = shard;
+    }
+    shard_of
 }
 
 /// The part, of `parts` equal ones, in which the point `at` of a line of length `whole` lies.
@@ -68,7 +86,28 @@ mod tests {
         assert_eq!(shards(&[1, 1000, 1], 4), [0..1, 1..1, 1..2, 2..3]);
     }
 
+    #[test]
+    fn the_largest_pieces_are_packed_first() {
+        assert_eq!(pack(&[1, 5, 2, 2, 0, 4], 3), [1, 0, 2, 2, 2, 1]);
+        assert_eq!(pack(&[3, 1], 0), [0, 0]);
+        assert_eq!(pack(&[0; 4], 2), [0, 1, 0, 1]);
+    }
+
     proptest! {
+        #[test]
+        fn packed_shards_are_even(
+            sizes in prop::collection::vec(0..1000u64, 0..300),
+            number in 1..40u32,
+        ) {
+            let mut loads = vec![0; number as usize];
+            pack(&sizes, number).iter().zip(&sizes).for_each(|(&shard, size)| loads[shard as usize] += size);
+            let mean = sizes.iter().sum::<u64>() as f64 / f64::from(number);
+            let largest = sizes.iter().copied().max().unwrap_or(0) as f64;
+            // Empty pieces count as 1 while they are packed.
+            let slack = largest + sizes.len() as f64 / f64::from(number) + 1.0;
+            prop_assert!(loads.iter().all(|&load| load as f64 <= mean + slack), "{:?}, {} on average", loads, mean);
+        }
+
         #[test]
         fn shards_cover_the_documents_and_are_balanced(
             tokens in prop::collection::vec(prop_oneof![Just(0u64), 1..50u64, 1..100_000u64], 0..100),

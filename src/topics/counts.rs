@@ -1,12 +1,11 @@
 //! How often each word has each topic: n_kw, and n_k = the sum of n_kw over all words.
 //!
-//! Rows are the words that occur in the shards of one worker, numbered from 0; the totals are those of the whole corpus,
-//! other workers' words included. Both stand as at the last synchronisation plus, while a shard is passed over, that
-//! shard's own changes, which [`super::delta`] takes back afterwards. One replica thus serves all shards of a worker.
+//! Rows are the words of one shard, numbered from 0, and the totals those of the whole corpus. The counts of a word are those
+//! of all of its tokens, always; totals, and counts of words that have tokens in other shards too ([`super::deal`]), are
+//! those of the last synchronisation and the changes of the shard's own pass.
 //!
 //! Invariant: no count is negative. Memory: 4 bytes x rows x topics, the topics rounded up to a block of 16.
 
-use super::delta::Change;
 use super::documents::ShardDocuments;
 use crate::math::lanes::{Block, LANES, blocks};
 
@@ -92,27 +91,26 @@ impl TopicCounts {
         }
     }
 
-    /// Adds changes of single counts. Totals are changed apart, since they count all words and not only the rows here.
-    pub fn apply(&mut self, changes: &[Change]) {
-        for change in changes {
-            *self.cell(change.row, change.topic) += change.by;
-        }
+    /// Changes a count of a row. Totals are changed apart, since they count all words and not only the rows here.
+    #[inline]
+    pub fn change_cell(&mut self, row: u32, topic: usize, by: i32) {
+        *self.cell(row, topic as u16) += by;
     }
 
-    /// Takes changes of single counts back.
-    pub fn take_back(&mut self, changes: &[Change]) {
-        for change in changes {
-            *self.cell(change.row, change.topic) -= change.by;
-        }
+    /// Changes the total of a topic.
+    #[inline]
+    pub fn change_total(&mut self, topic: usize, by: i64) {
+        self.totals[topic] += by;
     }
 
-    /// Adds a change of the topic totals.
-    pub fn apply_totals(&mut self, changes: &[i64]) {
-        self.totals.iter_mut().zip(changes).for_each(|(total, change)| *total += change);
+    /// Takes the totals of another table.
+    pub fn copy_totals(&mut self, from: &TopicCounts) {
+        self.totals.copy_from_slice(&from.totals);
     }
 
-    /// Takes a change of the topic totals back.
-    pub fn take_back_totals(&mut self, changes: &[i64]) {
-        self.totals.iter_mut().zip(changes).for_each(|(total, change)| *total -= change);
+    /// Takes a row of another table.
+    pub fn copy_row(&mut self, row: u32, from: &TopicCounts, from_row: u32) {
+        let start = row as usize * self.stride;
+        self.cells[start..start + self.stride].copy_from_slice(from.row(from_row));
     }
 }

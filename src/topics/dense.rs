@@ -7,10 +7,10 @@
 use multiversion::multiversion;
 
 use super::counts::TopicCounts;
-use super::documents::ShardDocuments;
 use super::prior::Prior;
-use super::sampler::Factors;
+use super::sampler::{Factors, Pass};
 use crate::cluster::rng::Generator;
+use crate::cluster::rows::{Rows, entries};
 use crate::math::draws::unit_f32;
 use crate::math::lanes::{Block, LANES, Prefix, blocks, find};
 
@@ -22,61 +22,52 @@ pub struct DenseKernel {
     running: Vec<Block<f32>>,
 }
 
-/// n_dk of the document at hand, and a_k in blocks, 0 behind the last topic.
+/// n_dk of the document at hand, before the pass and now, and a_k; in blocks, 0 behind the last topic.
 #[derive(Default)]
 struct DocumentWeights {
-    counts: Vec<i32>,
+    before: Vec<Block<i32>>,
+    counts: Vec<Block<i32>>,
     weights: Vec<Block<f32>>,
 }
 
 impl DenseKernel {
-    pub fn sweep(
-        &mut self,
-        counts: &mut TopicCounts,
-        documents: &mut ShardDocuments,
-        prior: &Prior,
-        rng: &mut Generator,
-    ) {
-        self.load(counts, prior);
-        sweep_documents(self, counts, documents, rng);
+    pub fn sweep(&mut self, pass: &mut Pass<'_>, prior: &Prior, rng: &mut Generator) {
+        self.load(pass.counts, prior);
+        sweep_documents(self, pass, rng);
     }
 
     /// The same with the instructions that every processor of this kind has.
     #[cfg(test)]
-    pub fn sweep_plainly(
-        &mut self,
-        counts: &mut TopicCounts,
-        documents: &mut ShardDocuments,
-        prior: &Prior,
-        rng: &mut Generator,
-    ) {
-        self.load(counts, prior);
-        sweep_here(self, counts, documents, rng);
+    pub fn sweep_plainly(&mut self, pass: &mut Pass<'_>, prior: &Prior, rng: &mut Generator) {
+        self.load(pass.counts, prior);
+        sweep_here(self, pass, rng);
     }
 
     fn load(&mut self, counts: &TopicCounts, prior: &Prior) {
         self.factors.load(counts.totals(), prior);
-        self.running.resize(blocks(prior.topics()), Block::default());
+        self.factors.pad(LANES);
+        let blocks = blocks(prior.topics());
+        self.running.resize(blocks, Block::default());
+        self.document.before.resize(blocks, Block::default());
+        self.document.counts.resize(blocks, Block::default());
+        self.document.weights.resize(blocks, Block::default());
     }
 }
 
 /// Compiled for several instruction sets; one is chosen per sweep, so that everything below is inlined into it.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
-fn sweep_documents(
-    kernel: &mut DenseKernel,
-    counts: &mut TopicCounts,
-    documents: &mut ShardDocuments,
-    rng: &mut Generator,
-) {
-    sweep_here(kernel, counts, documents, rng);
+fn sweep_documents(kernel: &mut DenseKernel, pass: &mut Pass<'_>, rng: &mut Generator) {
+    sweep_here(kernel, pass, rng);
 }
 
 #[inline(always)]
-fn sweep_here(kernel: &mut DenseKernel, counts: &mut TopicCounts, documents: &mut ShardDocuments, rng: &mut Generator) {
+fn sweep_here(kernel: &mut DenseKernel, pass: &mut Pass<'_>, rng: &mut Generator) {
     let DenseKernel { factors, document, running } = kernel;
-    for d in 0..documents.len() {
+    let Pass { counts, documents, part, base, changes } = pass;
+    for d in documents.part(*part) {
+        let number = documents.number(d);
         let (words, topics) = documents.document_mut(d);
-        document.load(topics, factors);
+        document.load(base.list(number), factors);
         for (&word, topic) in words.iter().zip(topics) {
             let old = *topic as usize;
             let (_, old_total) = counts.remove(word, *topic);
@@ -87,6 +78,7 @@ fn sweep_here(kernel: &mut DenseKernel, counts: &mut TopicCounts, documents: &mu
             let (_, new_total) = counts.add(word, *topic);
             document.change(new, 1, new_total, factors);
         }
+        document.note(number, changes);
     }
 }
 
@@ -114,28 +106,39 @@ pub(super) fn accumulate(
 
 impl DocumentWeights {
     #[inline(always)]
-    fn load(&mut self, topics: &[u16], factors: &Factors) {
-        self.counts.clear();
-        self.counts.resize(factors.alpha.len(), 0);
-        topics.iter().for_each(|&topic| self.counts[topic as usize] += 1);
-        self.weights.clear();
-        self.weights.resize(blocks(self.counts.len()), Block::default());
-        for topic in 0..self.counts.len() {
-            self.set(topic, factors.inverse[topic], factors);
+    fn load(&mut self, list: &[u32], factors: &Factors) {
+        self.before.fill(Block::default());
+        entries(list).for_each(|(topic, count)| self.before[topic / LANES].0[topic % LANES] += count);
+        self.counts.copy_from_slice(&self.before);
+        let (alpha, inverse) = (factors.alpha.as_chunks::<LANES>().0, factors.inverse.as_chunks::<LANES>().0);
+        for (block, weights) in self.weights.iter_mut().enumerate() {
+            for lane in 0..LANES {
+                weights.0[lane] = (self.counts[block].0[lane] as f32 + alpha[block][lane]) * inverse[block][lane];
+            }
         }
     }
 
     /// One token more or less of a topic, whose total is now this.
     #[inline(always)]
     fn change(&mut self, topic: usize, by: i32, total: i64, factors: &mut Factors) {
-        self.counts[topic] += by;
+        let count = &mut self.counts[topic / LANES].0[topic % LANES];
+        *count += by;
         let inverse = factors.set_total(topic, total);
-        self.set(topic, inverse, factors);
+        let weight = (*count as f32 + factors.alpha[topic]) * inverse;
+        self.weights[topic / LANES].0[topic % LANES] = weight;
     }
 
+    /// Notes what has changed since [`DocumentWeights::load`].
     #[inline(always)]
-    fn set(&mut self, topic: usize, inverse: f32, factors: &Factors) {
-        let weight = (self.counts[topic] as f32 + factors.alpha[topic]) * inverse;
-        self.weights[topic / LANES].0[topic % LANES] = weight;
+    fn note(&self, number: u32, changes: &mut Rows) {
+        changes.begin_row(number);
+        for (block, (before, counts)) in self.before.iter().zip(&self.counts).enumerate() {
+            if before != counts {
+                for lane in 0..LANES {
+                    changes.push(block * LANES + lane, counts.0[lane] - before.0[lane]);
+                }
+            }
+        }
+        changes.end_row();
     }
 }

@@ -1,10 +1,13 @@
-//! Which topics each document of a shard has, and how often: n_dk as one short list per document.
+//! Which topics the documents of a part of a shard have, and how often: n_dk as one short list per document, to be changed
+//! token by token.
 //!
-//! Lists lie in blocks of 16 slots, with room for as many topics as a document can have; slots without a token lie behind
+//! Lists lie in blocks of 16 slots, with room for as many topics as a document may have in a pass; slots without a token lie behind
 //! the others, with count 0 and [`NO_TOPIC`]. Memory: 6 bytes per slot, at most one slot per token and 15 more
 //! per document.
 
-use super::documents::ShardDocuments;
+use super::document_counts::summed;
+use super::sampler::Pass;
+use crate::cluster::rows::{Rows, entries};
 use crate::math::lanes::{Block, LANES, blocks};
 
 /// The topic of a slot that has none: never a topic, see [`super::counts::MAX_TOPICS`].
@@ -28,38 +31,47 @@ struct List {
 }
 
 impl DocumentTopics {
-    /// Counts the topics of all documents; returns the largest number of blocks of a list.
-    pub fn load(&mut self, documents: &ShardDocuments, topics: usize) -> usize {
-        let mut start = 0;
-        let room = |document| blocks(documents.range(document).len().min(topics));
+    /// Takes the lists of the documents that a pass is over; returns the largest number of blocks of a list.
+    pub fn load(&mut self, pass: &Pass<'_>, topics: usize) -> usize {
+        let (mut start, mut longest) = (0, 0);
         self.lists.clear();
-        for document in 0..documents.len() {
+        for document in pass.documents.part(pass.part) {
+            let tokens = pass.documents.range(document).len();
+            let room = blocks((pass.base.list(pass.documents.number(document)).len() + tokens).min(topics));
             self.lists.push(List { start, length: 0 });
-            start += room(document) as u32;
+            start += room as u32;
+            longest = longest.max(room);
         }
         self.topics.clear();
         self.topics.resize(start as usize, Block([NO_TOPIC; LANES]));
         self.counts.clear();
         self.counts.resize(start as usize, Block::default());
-        let mut slots = vec![u32::MAX; topics];
-        for document in 0..documents.len() {
-            self.load_document(document, documents.document(document).1, &mut slots);
-        }
-        (0..documents.len()).map(room).max().unwrap_or(0)
-    }
-
-    /// `slots` are those of each topic in this document: none before and afterwards.
-    fn load_document(&mut self, document: usize, topics: &[u16], slots: &mut [u32]) {
-        for &topic in topics {
-            let slot = &mut slots[topic as usize];
-            if *slot == u32::MAX {
-                *slot = self.lists[document].length;
-                self.push(document, topic);
-            } else {
-                self.increment(document, *slot as usize);
+        for (place, document) in pass.documents.part(pass.part).enumerate() {
+            for (topic, count) in summed(pass.base.list(pass.documents.number(document))) {
+                self.push(place, topic as u16, count as f32);
             }
         }
-        topics.iter().for_each(|&topic| slots[topic as usize] = u32::MAX);
+        longest
+    }
+
+    /// Notes how the list of a document differs from `base`. `by` has a place for every topic, all 0 before and afterwards.
+    pub fn note(&self, document: usize, base: &[u32], by: &mut [i32], touched: &mut Vec<u16>, changes: &mut Rows) {
+        let (topics, counts) = self.blocks(document);
+        let length = self.lists[document].length as usize;
+        let slots = topics.iter().flat_map(|block| block.0).zip(counts.iter().flat_map(|block| block.0));
+        for (topic, count) in slots.take(length) {
+            by[topic as usize] += count as i32;
+            touched.push(topic);
+        }
+        for (topic, count) in entries(base) {
+            by[topic] -= count;
+            touched.push(topic as u16);
+        }
+        touched.sort_unstable();
+        for topic in touched.drain(..) {
+            // A topic met twice has given its change the first time.
+            changes.push(usize::from(topic), std::mem::take(&mut by[usize::from(topic)]));
+        }
     }
 
     /// The list of a document.
@@ -90,7 +102,7 @@ impl DocumentTopics {
             Some(slot) => {
                 self.increment(document, slot);
             }
-            None => self.push(document, topic),
+            None => self.push(document, topic, 1.0),
         }
     }
 
@@ -113,12 +125,12 @@ impl DocumentTopics {
     }
 
     #[inline(always)]
-    fn push(&mut self, document: usize, topic: u16) {
+    fn push(&mut self, document: usize, topic: u16, count: f32) {
         let slot = self.lists[document].length as usize;
         self.lists[document].length += 1;
         let (block, lane) = self.locate(document, slot);
         self.topics[block].0[lane] = topic;
-        self.counts[block].0[lane] = 1.0;
+        self.counts[block].0[lane] = count;
     }
 
     #[inline(always)]

@@ -1,7 +1,8 @@
 //! Documents' topics, from the last checkpoint: MALLET's doc-topics and state, the documents that show each topic, and
 //! the documents that were held out.
 //!
-//! Everything is written as it is read: memory holds the topics of one shard, and one document.
+//! Everything is written as it is read: memory holds one document, and the topics of all shards, 2 bytes per token. A shard has
+//! them in the order of documents and of tokens within, so that all shards are read side by side.
 
 use std::io::{self, BufWriter, Write};
 
@@ -9,6 +10,7 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
 use super::collection::{Catalogue, each_document};
+use super::deal::Deal;
 use super::held_out_file::HeldOut;
 use super::job::Plan;
 use super::model::TopicModel;
@@ -29,17 +31,17 @@ pub type Shown = Vec<Vec<(f64, String)>>;
 pub fn write(
     plan: &Plan,
     catalogue: &Catalogue,
+    deal: &Deal,
     model: &TopicModel,
     checkpoints: &Checkpoints,
     folder: &RunFolder,
 ) -> Result<Shown> {
-    let mut writer = Writer::new(plan, model, checkpoints, folder)?;
+    let mut writer = Writer::new(plan, deal, model, checkpoints, folder)?;
     let files: Vec<u32> = (0..plan.files.len() as u32).collect();
     let mut written = Ok(());
     each_document(plan, catalogue, &files, |number, document| {
         if written.is_ok() {
-            let shard = (!catalogue.is_test[number]).then(|| catalogue.shard[number]);
-            written = writer.document(shard, document);
+            written = writer.document(catalogue.is_test[number], document);
         }
     })
     .map_err(Error::Input)?;
@@ -50,14 +52,13 @@ pub fn write(
 /// The files in the making.
 struct Writer<'a> {
     plan: &'a Plan,
+    deal: &'a Deal,
     model: &'a TopicModel,
-    checkpoints: &'a Checkpoints,
     folder: &'a RunFolder,
-    /// Documents so far.
-    number: u64,
-    /// The shard that the last document belongs to, and the topics of its tokens that are left.
-    shard: Option<u32>,
-    topics: std::vec::IntoIter<u16>,
+    /// Training documents so far.
+    number: u32,
+    /// By shard, the topics of its tokens that are left.
+    topics: Vec<std::vec::IntoIter<u16>>,
     /// MALLET's doc-topics: number, id, and the share of each topic.
     table: WholeFile,
     /// MALLET's state: document, source, position, word and topic of every token. Buffered, since the lines are short.
@@ -69,19 +70,19 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(
         plan: &'a Plan,
+        deal: &'a Deal,
         model: &'a TopicModel,
-        checkpoints: &'a Checkpoints,
+        checkpoints: &Checkpoints,
         folder: &'a RunFolder,
     ) -> Result<Writer<'a>> {
         let state = GzBuilder::new().mtime(0).write(folder.create_file("report/state.gz")?, Compression::fast());
         let mut writer = Writer {
             plan,
+            deal,
             model,
-            checkpoints,
             folder,
             number: 0,
-            shard: None,
-            topics: vec![].into_iter(),
+            topics: topics(plan, checkpoints)?,
             table: folder.create_file("report/doc-topics.txt")?,
             state: BufWriter::with_capacity(1 << 16, state),
             held_out: HeldOut::create(plan, folder)?,
@@ -98,15 +99,9 @@ impl<'a> Writer<'a> {
         writeln!(self.state, "#alpha : {}\n#beta : {}", alphas.join(" "), self.model.beta)
     }
 
-    /// Writes what is to be said of a document; one of no shard is held out.
-    fn document(&mut self, shard: Option<u32>, document: &RawDocument<'_>) -> Result<()> {
-        let written = match shard {
-            Some(shard) => {
-                self.turn_to(shard)?;
-                self.training_document(document)
-            }
-            None => self.held_out.document(document),
-        };
+    /// Writes what is to be said of a document.
+    fn document(&mut self, is_test: bool, document: &RawDocument<'_>) -> Result<()> {
+        let written = if is_test { self.held_out.document(document) } else { self.training_document(document) };
         written.map_err(|e| Error::output(&self.folder.path().join("report"), e))
     }
 
@@ -114,7 +109,9 @@ impl<'a> Writer<'a> {
         let (model, mut counts, mut position) = (self.model, vec![0u32; self.model.topics()], 0u32);
         let mut written = Ok(());
         self.plan.tokenisation.each_token(document.text, |token| {
-            let (id, topic) = (model.vocabulary.id(token), self.topics.next().unwrap_or(0));
+            let id = model.vocabulary.id(token);
+            let shard = self.deal.shard_of(id, self.number);
+            let topic = self.topics[shard as usize].next().unwrap_or(0);
             counts[usize::from(topic)] += 1;
             let (number, source, word) = (self.number, document.id, model.vocabulary.word(id));
             let line = writeln!(self.state, "{number} {source} {position} {id} {word} {topic}");
@@ -124,17 +121,6 @@ impl<'a> Writer<'a> {
         written?;
         self.shares(document.id, &counts, position)?;
         self.number += 1;
-        Ok(())
-    }
-
-    /// Shards are runs of documents: when the next one begins, the one before is done with.
-    fn turn_to(&mut self, shard: u32) -> Result<()> {
-        if self.shard != Some(shard) {
-            let topics = self.checkpoints.read_part::<Vec<u16>>(self.plan.schedule.sweeps, &part_name(shard));
-            let topics = topics.map_err(|e| Error::Input(e.to_string()))?;
-            self.topics = topics.into_iter();
-            self.shard = Some(shard);
-        }
         Ok(())
     }
 
@@ -158,6 +144,13 @@ impl<'a> Writer<'a> {
         self.held_out.finish()?;
         Ok(self.shown)
     }
+}
+
+/// The topics of all tokens by shard, from the checkpoint of the last sweep.
+fn topics(plan: &Plan, checkpoints: &Checkpoints) -> Result<Vec<std::vec::IntoIter<u16>>> {
+    let read = |shard| checkpoints.read_part::<Vec<u16>>(plan.schedule.sweeps, &part_name(shard));
+    let topics = (0..plan.schedule.shards).map(|shard| read(shard).map(Vec::into_iter));
+    topics.collect::<io::Result<_>>().map_err(|e| Error::Input(e.to_string()))
 }
 
 /// Keeps the documents with the largest shares, in falling order; of equal ones the earlier.

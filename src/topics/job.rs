@@ -17,6 +17,9 @@ use crate::topics::left_to_right::MOST_PARTICLES;
 use crate::topics::ngram::counts::Form;
 use crate::topics::prior::PRIOR_RANGE;
 
+/// The largest number of synchronisations per sweep, and of sweeps between draws of hyperparameters.
+const MOST_SYNCS: u32 = 10_000;
+
 /// The job file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -69,6 +72,30 @@ pub struct ModelSettings {
     pub beta: f64,
     /// Of the topics, where they rescale an n-gram model.
     pub weight: f64,
+    /// As the sampler's settings have it: see [`SamplerSettings`].
+    #[serde(skip)]
+    pub rounds: Rounds,
+}
+
+/// How often shards are synchronised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    pub sync_every: u64,
+    pub syncs_per_sweep: u32,
+}
+
+impl Rounds {
+    /// In how many parts a sweep is cut: a shard that is alone has nobody to synchronise with.
+    pub fn parts(self, shards: u32) -> u32 {
+        if shards > 1 { self.syncs_per_sweep } else { 1 }
+    }
+}
+
+impl Default for Rounds {
+    fn default() -> Rounds {
+        let SamplerSettings { sync_every, syncs_per_sweep, .. } = SamplerSettings::default();
+        Rounds { sync_every, syncs_per_sweep }
+    }
 }
 
 impl Default for ModelSettings {
@@ -83,6 +110,7 @@ impl Default for ModelSettings {
             learn_alpha: true,
             beta: 0.01,
             weight: 0.7,
+            rounds: Rounds::default(),
         }
     }
 }
@@ -132,9 +160,9 @@ impl ModelSettings {
 #[serde(default)]
 pub struct SamplerSettings {
     pub sweeps: u64,
-    /// Sweeps between synchronisations.
+    /// Sweeps between draws of hyperparameters.
     pub sync_every: u64,
-    /// Synchronisations in a sweep: how often shards hear of each other's changes in the topics of documents.
+    /// Parts that a sweep is cut into if there are several shards, with a synchronisation after each.
     pub syncs_per_sweep: u32,
     /// Whether the table-based sampler is used too, in models of n-grams, and in every how many sweeps it follows the
     /// token-based one.
@@ -149,7 +177,7 @@ impl Default for SamplerSettings {
         SamplerSettings {
             sweeps: 200,
             sync_every: 1,
-            syncs_per_sweep: 4,
+            syncs_per_sweep: 8,
             tables: true,
             tables_every: 1,
             ngram_sweeps: 100,
@@ -228,8 +256,13 @@ impl TopicsJob {
         let require = |holds: bool, message: &str| if holds { Ok(()) } else { Err(refuse(message.to_string())) };
         require(self.sampler.sync_every > 0, "sampler.sync_every is 0; it has to be at least 1")?;
         require(
-            (1..=256).contains(&self.sampler.syncs_per_sweep),
-            "sampler.syncs_per_sweep has to be between 1 and 256",
+            (1..=MOST_SYNCS).contains(&self.sampler.syncs_per_sweep)
+                && self.sampler.sync_every <= u64::from(MOST_SYNCS),
+            "sampler.syncs_per_sweep has to be between 1 and 10000, sampler.sync_every at most 10000",
+        )?;
+        require(
+            !self.model.is_ngram() || self.sampler.syncs_per_sweep <= 256,
+            "sampler.syncs_per_sweep has to be between 1 and 256 for models of n-grams",
         )?;
         require(
             self.sampler.tables_every > 0,
@@ -270,7 +303,10 @@ impl TopicsJob {
             encoding,
             tokenisation,
             min_count,
-            model: self.model.clone(),
+            model: ModelSettings {
+                rounds: Rounds { sync_every: self.sampler.sync_every, syncs_per_sweep: self.sampler.syncs_per_sweep },
+                ..self.model.clone()
+            },
             order,
             tables_every: if self.sampler.tables { self.sampler.tables_every } else { 0 },
             syncs_per_sweep: self.sampler.syncs_per_sweep,
@@ -294,14 +330,17 @@ impl Plan {
     /// The plan, for people.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let mut text = format!(
-            "topics job, seed {}: {}{} with {} topics, {} sweeps over {} shards, synchronised every {}\n",
+            "topics job, seed {}: {}{} with {} topics, {} sweeps over {} shards, synchronised {}\n",
             self.seed,
             if self.model.is_ngram() { self.order.name() + " " } else { String::new() },
             self.model.name(),
             self.model.topics,
             self.schedule.sweeps,
             self.schedule.shards,
-            self.schedule.sync_every
+            match self.model.is_ngram() {
+                true => format!("every {}", self.schedule.sync_every),
+                false => format!("{} times per sweep", self.model.rounds.parts(self.schedule.shards)),
+            }
         );
         let mut bytes = 0;
         for (number, path) in self.files.iter().enumerate() {

@@ -1,188 +1,238 @@
-//! LDA as a model of the sweep driver: a worker's documents, and the word-by-topic counts of the words that occur in
-//! them. Rows of the table are vocabulary ids; one more row, V, has the topic totals.
+//! LDA as a model of the sweep driver: shards of words, with documents that are synchronised many times in a sweep.
+//!
+//! ```text
+//! tokens of a word            one shard ([`super::deal`]): n_kw is exact, on one worker, and is never sent in training
+//! topics of a document, n_dk  kept by one worker, lent part by part ([`super::shared_documents`])
+//! n_k, split words            common: everybody has them, as of the last synchronisation
+//! ```
+//!
+//! A sweep has `syncs_per_sweep` parts, with a synchronisation after each: changes of documents go to their keepers and those
+//! of what is common to one worker for each row; then keepers lend the documents of the next part, and the sums of what is
+//! common go to everybody. With as many parts as shards, no two shards are ever at the same document, and what is left of the
+//! approximation is that n_k, and counts of the most frequent words, are as old as the part; with one shard there is none.
+//!
+//! Rows of what travels: documents, then n_k, then the split words.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::collection::Share;
 use super::counts::TopicCounts;
-use super::delta::{Change, Delta};
+use super::deal::Deal;
+use super::dealing::Dealing;
+use super::document_counts::summed;
 use super::documents::ShardDocuments;
 use super::job::{EvaluationSettings, ModelSettings};
 use super::left_to_right::{HeldOut, LeftToRight};
 use super::log_likelihood::{WordSide, documents_ln, totals_ln};
 use super::prior::{Prior, PriorStatistics};
-use super::sampler::Sampler;
+use super::sampler::{Pass, Sampler};
+use super::shared_documents::SharedDocuments;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::rows::{Rows, entries, rows};
 use crate::cluster::sweep::{Model, Post};
-
-/// Stands for words that this worker does not hold.
-const NOT_HELD: u32 = u32::MAX;
 
 pub struct Lda {
     seed: u64,
     settings: ModelSettings,
     evaluation: LeftToRight,
+    vocabulary: usize,
     prior: Prior,
-    counts: TopicCounts,
     sampler: Sampler,
-    /// Vocabulary ids of the rows, rising; and the row of each id.
-    ids: Vec<u32>,
-    row_of: Vec<u32>,
-    shards: BTreeMap<u32, ShardDocuments>,
-    /// Test documents by shard: number in the catalogue, and rows.
+    /// What has been read, until it is dealt.
+    dealing: Option<Dealing>,
+    deal: Deal,
+    documents: SharedDocuments,
+    shards: BTreeMap<u32, Shard>,
+    /// n_k, and a row for each split word, as of the last synchronisation; and what has changed since: n_k, then the rows.
+    common: TopicCounts,
+    common_changes: Vec<i64>,
+    /// Changes of documents since then.
+    changes: Rows,
+    /// Test documents by shard: number in the catalogue, and rows of `held_out`.
     tests: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
-    pending: Delta,
-    scratch: Vec<Change>,
+    /// Words that evaluation needs here, rising; and those of own shards that it needs on each worker.
+    wanted: Vec<u32>,
+    requests: Vec<Vec<u32>>,
+    held_out: TopicCounts,
+    learned: Vec<Vec<(u16, u32)>>,
+}
+
+/// A shard of words.
+pub(super) struct Shard {
+    pub documents: ShardDocuments,
+    /// Words by row, rising.
+    pub words: Vec<u32>,
+    /// Rows of split words, and which of these they are.
+    pub split: Vec<(u32, u32)>,
+    pub counts: TopicCounts,
+}
+
+impl Shard {
+    /// Words of no other shard, and their rows.
+    fn whole_words(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut split = self.split.iter().map(|(row, _)| *row).peekable();
+        (0..).zip(&self.words).filter(move |(row, _)| split.next_if_eq(row).is_none()).map(|(row, &word)| (word, row))
+    }
 }
 
 impl Lda {
-    /// The model of a worker with these documents. `holds_all`: whether it keeps the counts of every word, as the one
-    /// that writes the result does.
+    /// The model of a worker that has read these documents. `settings` say how often shards are synchronised.
     pub fn new(
         seed: u64,
         settings: &ModelSettings,
         evaluation: &EvaluationSettings,
         vocabulary: usize,
+        shards: u32,
         share: Share,
-        holds_all: bool,
     ) -> Lda {
-        let mut row_of = vec![if holds_all { 0 } else { NOT_HELD }; vocabulary];
-        let documents = share.training.values().chain(share.test.values()).flatten();
-        documents.flat_map(|(_, words)| words).for_each(|&word| row_of[word as usize] = 0);
-        let ids: Vec<u32> = (0..vocabulary as u32).filter(|&id| row_of[id as usize] != NOT_HELD).collect();
-        (0..).zip(&ids).for_each(|(row, &id)| row_of[id as usize] = row);
-        let to_rows = |words: Vec<u32>| -> Vec<u32> { words.into_iter().map(|word| row_of[word as usize]).collect() };
-        let tests = share.test.into_iter().map(|(shard, documents)| {
-            (shard, documents.into_iter().map(|(number, words)| (number, to_rows(words))).collect())
-        });
-        let tests = tests.collect();
-        let shards = share.training.into_iter().map(|(shard, documents)| {
-            let mut of_shard = ShardDocuments::default();
-            documents.into_iter().for_each(|(_, words)| of_shard.push(to_rows(words)));
-            (shard, of_shard)
-        });
-        let shards = shards.collect();
+        let topics = settings.topics;
+        let tests = share.test.values().flatten();
+        let mut wanted: Vec<u32> = tests.flat_map(|(_, words)| words).copied().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let row_of = |word: &u32| wanted.binary_search(word).expect("a wanted word") as u32;
+        let to_rows = |(number, words): &(u32, Vec<u32>)| (*number, words.iter().map(row_of).collect());
+        let tests = share.test.iter().map(|(shard, documents)| (*shard, documents.iter().map(to_rows).collect()));
         Lda {
             seed,
             settings: settings.clone(),
             evaluation: LeftToRight { particles: evaluation.particles, resample: evaluation.resample },
-            prior: Prior::new(settings.topics, settings.strength, settings.beta, vocabulary as u64),
-            counts: TopicCounts::new(ids.len(), settings.topics),
-            sampler: Sampler::new(settings.topics),
-            ids,
-            row_of,
-            shards,
-            tests,
-            pending: Delta { changes: vec![], totals: vec![0; settings.topics] },
-            scratch: vec![],
+            vocabulary,
+            prior: Prior::new(topics, settings.strength, settings.beta, vocabulary as u64),
+            sampler: Sampler::new(topics),
+            deal: Deal::default(),
+            documents: SharedDocuments::default(),
+            shards: BTreeMap::new(),
+            common: TopicCounts::new(0, topics),
+            common_changes: vec![],
+            changes: Rows::default(),
+            tests: tests.collect(),
+            wanted,
+            requests: vec![],
+            held_out: TopicCounts::new(0, topics),
+            learned: vec![],
+            dealing: Some(Dealing { shards, parts: settings.rounds.parts(shards), training: share.training }),
         }
+    }
+
+    /// The same, with the counts of all words wherever it is evaluated.
+    pub fn with_all_words(mut self) -> Lda {
+        assert!(self.tests.is_empty(), "the rows of test documents are known");
+        self.wanted = (0..self.vocabulary as u32).collect();
+        self
     }
 
     pub fn prior(&self) -> &Prior {
         &self.prior
     }
 
-    /// Rows are the words held, by id.
-    pub fn counts(&self) -> &TopicCounts {
-        &self.counts
-    }
-
-    /// Counts of a word by topic; for a worker that holds all.
-    pub fn word_counts(&self, id: u32) -> impl Iterator<Item = i32> + '_ {
-        let row = self.row_of[id as usize];
-        (0..self.settings.topics as u16).map(move |topic| self.counts.get(row, topic))
-    }
-
+    /// n_k.
     pub fn totals(&self) -> &[i64] {
-        self.counts.totals()
+        self.common.totals()
     }
 
-    /// The word side of ln p(w, z); for a worker that holds all.
-    pub fn words_ln(&self) -> f64 {
-        let side = WordSide::new(&self.prior);
-        let words: f64 = (0..self.ids.len() as u32).map(|row| side.word_ln(self.counts.row(row))).sum();
-        words + totals_ln(self.counts.totals(), &self.prior)
+    /// Counts of the words that evaluation needs here, as of the last one.
+    pub fn held_out(&self) -> &TopicCounts {
+        &self.held_out
     }
 
-    fn shard(&mut self, number: u32) -> &mut ShardDocuments {
-        self.shards.entry(number).or_default()
+    /// Which shards tokens belong to.
+    pub fn deal(&self) -> &Deal {
+        &self.deal
     }
 
-    /// Adds the changes of another shard to what is noted.
-    fn note(&mut self, delta: Delta) {
-        self.pending.totals.iter_mut().zip(&delta.totals).for_each(|(sum, change)| *sum += change);
-        self.pending.changes = match self.pending.changes.is_empty() {
-            true => delta.changes,
-            false => merged(&self.pending.changes, &delta.changes),
-        };
+    /// By word, topics and counts, as of the end; on the first worker.
+    pub fn take_learned(&mut self) -> Vec<Vec<(u16, u32)>> {
+        std::mem::take(&mut self.learned)
     }
 
-    /// What the own shards have noted, packed.
-    fn take_changes(&mut self) -> Rows {
-        let mut packed = Rows::default();
-        for row in self.pending.changes.chunk_by(|a, b| a.row == b.row) {
-            packed.begin_row(self.ids[row[0].row as usize]);
-            row.iter().for_each(|change| packed.push(usize::from(change.topic), change.by));
-            packed.end_row();
-        }
-        packed.begin_row(self.row_of.len() as u32);
-        for (topic, &change) in self.pending.totals.iter().enumerate() {
-            packed.push(topic, change as i32);
-        }
-        packed.end_row();
-        self.pending.changes.clear();
-        self.pending.totals.fill(0);
-        packed
+    /// Whose row of what travels a topic total or a split word is.
+    fn common_row(&self, at: usize) -> u32 {
+        (self.documents.len() + at) as u32
     }
 
-    /// Takes the changes of all workers, packed.
-    fn apply(&mut self, changes: &[u32]) {
-        let totals_row = self.row_of.len() as u32;
-        for (id, packed) in rows(changes) {
-            if id == totals_row {
-                let mut totals = vec![0; self.settings.topics];
-                entries(packed).for_each(|(topic, change)| totals[topic] += i64::from(change));
-                self.counts.apply_totals(&totals);
-            } else {
-                let row = self.row_of[id as usize];
-                self.scratch.clear();
-                self.scratch.extend(entries(packed).map(|(topic, by)| Change { row, topic: topic as u16, by }));
-                self.counts.apply(&self.scratch);
+    fn common_rows(&self) -> usize {
+        1 + self.common.rows()
+    }
+
+    /// Notes how the common counts in a shard differ from those of the last synchronisation.
+    fn note_common(&mut self, number: u32) {
+        let (shard, topics) = (&self.shards[&number], self.settings.topics);
+        let (of_totals, of_rows) = self.common_changes.split_at_mut(topics);
+        let totals = shard.counts.totals().iter().zip(self.common.totals());
+        of_totals.iter_mut().zip(totals).for_each(|(sum, (now, before))| *sum += now - before);
+        for &(row, at) in &shard.split {
+            let sums = &mut of_rows[at as usize * topics..][..topics];
+            for (topic, sum) in sums.iter_mut().enumerate() {
+                *sum += i64::from(shard.counts.get(row, topic as u16) - self.common.get(at, topic as u16));
             }
         }
+    }
+
+    /// The rows of words in own shards, packed.
+    fn pack_words(&self, words: impl IntoIterator<Item = u32>, letter: &mut Rows) {
+        for word in words {
+            let shard = &self.shards[&self.deal.place_of(word).expect("a word with one shard")];
+            if let Ok(row) = shard.words.binary_search(&word) {
+                letter.begin_row(word);
+                shard.counts.row(row as u32).iter().flat_map(|block| block.0).enumerate().for_each(|(topic, count)| {
+                    letter.push(topic, count);
+                });
+                letter.end_row();
+            }
+        }
+    }
+
+    /// The next part of the documents, for the shards of this worker to pass over.
+    fn synchronise_for(&mut self, part: u32, post: &mut Post<'_>) {
+        let (topics, peers, me) = (self.settings.topics, post.peers(), post.index());
+        let mut letters = vec![Rows::default(); peers];
+        self.documents.send(&mut self.changes, &mut letters);
+        for at in 0..self.common_rows() {
+            let changes = &self.common_changes[at * topics..][..topics];
+            pack(self.common_row(at), changes, &mut letters[at % peers]);
+        }
+        let letters = post.exchange(letters.into_iter().map(Rows::into_words).collect());
+        let documents = self.documents.len() as u32;
+        self.common_changes.fill(0);
+        for (row, packed) in letters.iter().flat_map(|letter| rows(letter)) {
+            match row.checked_sub(documents) {
+                None => self.documents.apply(row, packed),
+                Some(at) => {
+                    let sums = &mut self.common_changes[at as usize * topics..][..topics];
+                    entries(packed).for_each(|(topic, change)| sums[topic] += i64::from(change));
+                }
+            }
+        }
+        let mut letters = vec![Rows::default(); peers];
+        self.documents.lend(part, &mut letters);
+        for at in (me..self.common_rows()).step_by(peers) {
+            let sums = &self.common_changes[at * topics..][..topics];
+            letters.iter_mut().for_each(|letter| pack(self.common_row(at), sums, letter));
+        }
+        self.common_changes.fill(0);
+        let letters = post.exchange(letters.into_iter().map(Rows::into_words).collect());
+        let common = &mut self.common;
+        self.documents.borrow(&letters, |row, packed| match (row - documents).checked_sub(1) {
+            None => entries(packed).for_each(|(topic, change)| common.change_total(topic, i64::from(change))),
+            Some(at) => entries(packed).for_each(|(topic, change)| common.change_cell(at, topic, change)),
+        });
     }
 }
 
-/// Two lists of changes, sorted by row and topic, as one.
-fn merged(left: &[Change], right: &[Change]) -> Vec<Change> {
-    let key = |change: &Change| (change.row, change.topic);
-    let mut out = Vec::with_capacity(left.len() + right.len());
-    let (mut i, mut j) = (0, 0);
-    while i < left.len() && j < right.len() {
-        let (a, b) = (left[i], right[j]);
-        match key(&a).cmp(&key(&b)) {
-            std::cmp::Ordering::Less => {
-                out.push(a);
-                i += 1;
-            }
-            std::cmp::Ordering::Greater => {
-                out.push(b);
-                j += 1;
-            }
-            std::cmp::Ordering::Equal => {
-                if a.by + b.by != 0 {
-                    out.push(Change { by: a.by + b.by, ..a });
-                }
-                i += 1;
-                j += 1;
-            }
+/// Packs a row of sums.
+fn pack(row: u32, sums: &[i64], letter: &mut Rows) {
+    letter.begin_row(row);
+    for (topic, &sum) in sums.iter().enumerate() {
+        let mut left = sum;
+        while left != 0 {
+            let part = left.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
+            letter.push(topic, part as i32);
+            left -= part;
         }
     }
-    out.extend_from_slice(&left[i..]);
-    out.extend_from_slice(&right[j..]);
-    out
+    letter.end_row();
 }
 
 impl Model for Lda {
@@ -190,20 +240,36 @@ impl Model for Lda {
     type Saved = Vec<u16>;
     type Shared = Prior;
 
-    fn table(&self) -> Option<(u32, usize, Vec<u32>)> {
-        let totals = self.row_of.len() as u32;
-        Some((totals + 1, self.settings.topics, self.ids.iter().copied().chain([totals]).collect()))
+    /// Deals the tokens to the shards of their words.
+    fn prepare(&mut self, post: &mut Post<'_>) {
+        let dealing = self.dealing.take().expect("dealt once");
+        let dealt = dealing.deal(self.vocabulary, self.settings.topics, post);
+        (self.deal, self.documents, self.shards) = (dealt.deal, dealt.documents, dealt.shards);
+        self.common = TopicCounts::new(self.deal.split().len(), self.settings.topics);
+        self.common_changes = vec![0; self.common_rows() * self.settings.topics];
+        let mut letters = vec![vec![]; post.peers()];
+        for &word in &self.wanted {
+            if let Ok(shard) = self.deal.place_of(word) {
+                letters[shard as usize % post.peers()].push(word);
+            }
+        }
+        self.requests = post.exchange(letters);
+    }
+
+    fn phases(&self, is_first: bool) -> u32 {
+        let parts = self.documents.parts();
+        if is_first { 1 } else { self.settings.rounds.sync_every as u32 * parts }
     }
 
     fn draw_shard(&mut self, number: u32, _: u32) {
         let mut rng = generator(self.seed, Purpose::Initial, u64::from(number), 0);
-        let topics = self.settings.topics;
-        self.shard(number).assign_at_random(topics, &mut rng);
+        let shard = self.shards.get_mut(&number).expect("an own shard");
+        shard.documents.assign_at_random(self.settings.topics, &mut rng);
     }
 
     fn load_shard(&mut self, number: u32, saved: Vec<u16>) -> Result<(), String> {
         let topics = self.settings.topics;
-        let documents = self.shard(number);
+        let documents = &mut self.shards.get_mut(&number).expect("an own shard").documents;
         if saved.len() != documents.tokens() || saved.iter().any(|&topic| usize::from(topic) >= topics) {
             return Err(format!("the checkpoint of shard {number} does not fit its {} tokens", documents.tokens()));
         }
@@ -212,50 +278,56 @@ impl Model for Lda {
     }
 
     fn save_shard(&self, number: u32) -> Vec<u16> {
-        self.shards.get(&number).map_or(vec![], |documents| documents.topics().to_vec())
+        self.shards[&number].documents.topics().to_vec()
     }
 
     fn count_shard(&mut self, number: u32) {
-        let topics = self.settings.topics;
-        let documents = self.shard(number);
-        let mut cells: Vec<(u32, u16)> =
-            documents.words().iter().copied().zip(documents.topics().iter().copied()).collect();
-        cells.sort_unstable();
-        let mut delta = Delta { changes: vec![], totals: vec![0; topics] };
-        for cell in cells.chunk_by(|a, b| a == b) {
-            let (row, topic) = cell[0];
-            delta.changes.push(Change { row, topic, by: cell.len() as i32 });
-            delta.totals[usize::from(topic)] += cell.len() as i64;
+        let shard = self.shards.get_mut(&number).expect("an own shard");
+        shard.counts.add_documents(&shard.documents);
+        let mut topics = vec![];
+        for document in 0..shard.documents.len() {
+            topics.clear();
+            topics.extend_from_slice(shard.documents.document(document).1);
+            topics.sort_unstable();
+            self.changes.begin_row(shard.documents.number(document));
+            for tokens in topics.chunk_by(|a, b| a == b) {
+                self.changes.push(usize::from(tokens[0]), tokens.len() as i32);
+            }
+            self.changes.end_row();
         }
-        self.note(delta);
+        self.note_common(number);
     }
 
-    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
-        let Some(mut documents) = self.shards.remove(&number) else { return };
-        let before = documents.topics().to_vec();
-        for sweep in sweeps {
-            let mut rng = generator(self.seed, Purpose::Sweep, u64::from(number), sweep);
-            self.sampler.sweep(&mut self.counts, &mut documents, &self.prior, &mut rng);
+    fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
+        let parts = self.documents.parts();
+        let (sweep, part) = (sweeps.start + u64::from(phase / parts), phase % parts);
+        if sweep >= sweeps.end {
+            return; // the last sweeps are fewer
         }
-        let delta = Delta::new(self.settings.topics, &before, &mut documents);
-        delta.roll_back(&mut self.counts);
-        self.shards.insert(number, documents);
-        self.note(delta);
+        self.held_out = TopicCounts::new(0, self.settings.topics);
+        let Shard { documents, counts, split, .. } = self.shards.get_mut(&number).expect("an own shard");
+        counts.copy_totals(&self.common);
+        split.iter().for_each(|&(row, at)| counts.copy_row(row, &self.common, at));
+        let mut rng = generator(self.seed, Purpose::Sweep, u64::from(number) | u64::from(part) << 32, sweep);
+        let part = self.documents.part_of(number, part);
+        let changes = &mut self.changes;
+        let mut pass = Pass { counts, documents, part, base: self.documents.lists(), changes };
+        self.sampler.sweep(&mut pass, &self.prior, &mut rng);
+        self.note_common(number);
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
-        let changes = self.take_changes();
-        post.merge(changes).iter().for_each(|block| self.apply(block));
+        let next = post.phase().map_or(0, |phase| (phase + 1) % self.documents.parts());
+        self.synchronise_for(next, post);
     }
 
-    /// The statistics of the prior, then ln p(z) of the shard.
+    /// The statistics of the prior.
     fn statistics(&mut self, number: u32, sweep: u64) -> Vec<f64> {
-        let Some(documents) = self.shards.get(&number) else { return vec![] };
         if !self.settings.learn_alpha {
             return vec![];
         }
         let mut rng = generator(self.seed, Purpose::Statistics, u64::from(number), sweep);
-        let statistics = PriorStatistics::of_shard(documents, &self.prior, &mut rng);
+        let statistics = PriorStatistics::of_lists(self.documents.of_shard(number), &self.prior, &mut rng);
         let tables = statistics.tables.iter().map(|&tables| tables as f64);
         tables.chain([statistics.successes as f64, statistics.eta_ln]).collect()
     }
@@ -276,20 +348,66 @@ impl Model for Lda {
         self.prior.redraw(&sum, &mut generator(self.seed, Purpose::Hyperparameters, sweep, 0));
     }
 
-    /// ln p of the test documents, their words, and ln p(z) of the training documents.
+    /// Brings the counts of the words that evaluation needs to where it needs them.
+    fn prepare_evaluation(&mut self, post: &mut Post<'_>, _: u64) {
+        let mut letters = vec![Rows::default(); post.peers()];
+        for (words, letter) in self.requests.iter().zip(&mut letters) {
+            self.pack_words(words.iter().copied(), letter);
+        }
+        let letters = post.exchange(letters.into_iter().map(Rows::into_words).collect());
+        self.held_out = TopicCounts::new(self.wanted.len(), self.settings.topics);
+        self.held_out.copy_totals(&self.common);
+        for (word, packed) in letters.iter().flat_map(|letter| rows(letter)) {
+            let row = self.wanted.binary_search(&word).expect("a wanted word") as u32;
+            entries(packed).for_each(|(topic, count)| self.held_out.change_cell(row, topic, count));
+        }
+        for (at, word) in (0..).zip(self.deal.split()) {
+            if let Ok(row) = self.wanted.binary_search(&word) {
+                self.held_out.copy_row(row as u32, &self.common, at);
+            }
+        }
+    }
+
+    /// ln p of the test documents of a shard, their words, ln p(z) of its training documents, and ln p(w | z) of the words
+    /// that it has alone, all but what their topics' totals give to it.
     fn evaluate(&mut self, number: u32, sweep: u64) -> Vec<f64> {
         let mut sum = HeldOut { probability_ln: 0.0, words: 0 };
         for (document, words) in self.tests.get(&number).into_iter().flatten() {
             let mut rng = generator(self.seed, Purpose::Evaluation, u64::from(*document), sweep);
-            sum.add(self.evaluation.document(&self.counts, &self.prior, words, &mut rng));
+            sum.add(self.evaluation.document(&self.held_out, &self.prior, words, &mut rng));
         }
-        let training = self.shards.get(&number).map_or(0.0, |documents| documents_ln(documents, &self.prior));
-        vec![sum.probability_ln, sum.words as f64, training]
+        let documents = documents_ln(self.documents.of_shard(number), &self.prior);
+        let (shard, side) = (&self.shards[&number], WordSide::new(&self.prior));
+        let words: f64 = shard.whole_words().map(|(_, row)| side.word_ln(shard.counts.row(row))).sum();
+        vec![sum.probability_ln, sum.words as f64, documents, words]
     }
 
-    /// The word side of ln p(w, z), by a worker that holds all.
+    /// The rest of ln p(w | z).
     fn snapshot(&self) -> Vec<f64> {
-        vec![if self.ids.len() == self.row_of.len() { self.words_ln() } else { 0.0 }]
+        let side = WordSide::new(&self.prior);
+        let words: f64 = (0..self.common.rows() as u32).map(|at| side.word_ln(self.common.row(at))).sum();
+        vec![totals_ln(self.common.totals(), &self.prior) + words]
+    }
+
+    /// Brings what was learned together on the first worker, which writes it.
+    fn finish(&mut self, post: &mut Post<'_>) {
+        let mut letters = vec![Rows::default(); post.peers()];
+        for shard in self.shards.values() {
+            self.pack_words(shard.whole_words().map(|(word, _)| word), &mut letters[0]);
+        }
+        let letters = post.exchange(letters.into_iter().map(Rows::into_words).collect());
+        if post.index() != 0 {
+            return;
+        }
+        self.learned = vec![vec![]; self.vocabulary];
+        for (word, packed) in letters.iter().flat_map(|letter| rows(letter)) {
+            self.learned[word as usize] = summed(packed).map(|(topic, count)| (topic as u16, count as u32)).collect();
+        }
+        for (at, word) in (0..).zip(self.deal.split()) {
+            let counts = self.common.row(at).iter().flat_map(|block| block.0).enumerate();
+            let cells = counts.filter(|(_, count)| *count > 0).map(|(topic, count)| (topic as u16, count as u32));
+            self.learned[word as usize] = cells.collect();
+        }
     }
 
     fn shared(&self) -> Prior {
@@ -301,6 +419,6 @@ impl Model for Lda {
     }
 
     fn tokens(&self, number: u32) -> u64 {
-        self.shards.get(&number).map_or(0, |documents| documents.tokens() as u64)
+        self.shards[&number].documents.tokens() as u64
     }
 }

@@ -11,10 +11,9 @@
 //!
 //! Only counts above 0 contribute to the inner sums. Time: one lnG per such count; small counts are looked up.
 
-use super::documents::ShardDocuments;
 use super::prior::Prior;
 use crate::math::gamma_ln;
-use crate::math::lanes::{Block, LANES};
+use crate::math::lanes::Block;
 
 /// Counts up to this have their term of the word part in a table.
 const TABLE: usize = 1024;
@@ -50,19 +49,16 @@ pub fn totals_ln(totals: &[i64], prior: &Prior) -> f64 {
     totals.iter().filter(|&&total| total > 0).map(|&total| -rising_ln(mass, total as f64)).sum()
 }
 
-/// ln p(z) of the documents of a shard.
-pub fn documents_ln(documents: &ShardDocuments, prior: &Prior) -> f64 {
-    let mut counts = vec![0u32; prior.topics().next_multiple_of(LANES)];
+/// ln p(z) of documents, by their topics and counts.
+pub fn documents_ln<L: Iterator<Item = (usize, u32)>>(documents: impl Iterator<Item = L>, prior: &Prior) -> f64 {
     let mut sum = 0.0;
-    for document in 0..documents.len() {
-        let (_, topics) = documents.document(document);
-        topics.iter().for_each(|&topic| counts[topic as usize] += 1);
-        sum -= rising_ln(prior.strength(), topics.len() as f64);
-        // By the first token of each topic, so that the time follows the document and not K.
-        for &topic in topics {
-            let count = std::mem::take(&mut counts[topic as usize]);
-            sum += rising_ln(prior.alpha()[topic as usize], f64::from(count));
+    for list in documents {
+        let mut tokens = 0;
+        for (topic, count) in list {
+            sum += rising_ln(prior.alpha()[topic], f64::from(count));
+            tokens += count;
         }
+        sum -= rising_ln(prior.strength(), f64::from(tokens));
     }
     sum
 }

@@ -8,24 +8,27 @@
 //! ```
 //!
 //! phi and theta are integrated out. What is left are the topics z of all tokens and three tables of counts that follow
-//! from them: n_dk by document ([`documents`], which own z), n_kw by word and n_k ([`counts`]).
+//! from them: n_dk by document ([`document_counts`]), n_kw by word and n_k ([`counts`]).
 //!
-//! A round on a worker with several shards, each against the counts of the last synchronisation (AD-LDA, Newman et al.
-//! 2009): sweep a shard ([`sampler`]), take its [`delta`], roll it back, go on to the next; then apply the merged delta
-//! of all shards. In between the document prior is drawn anew ([`prior`]), and the model is judged by
-//! [`log_likelihood`] and by [`left_to_right`] on documents held out.
+//! Words are partitioned and documents are shared. A token belongs to the shard of its word ([`deal`], [`dealing`]), which owns
+//! its z ([`documents`]), so that n_kw is exact and is on one worker. A sweep goes through the documents in parts; a document
+//! is lent to the shards that pass over it ([`shared_documents`]), which draw the topics of its tokens ([`sampler`]) and send
+//! back what they changed. In between the document prior is drawn anew ([`prior`]), and the model is judged by
+//! [`log_likelihood`] and by [`left_to_right`] on documents held out. [`lda`] puts this together.
 //!
-//! Invariants: n_kw is the number of tokens of word w with topic k in all shards, as of the last synchronisation, and
-//! own changes live; the sum over topics of n_dk is the length of the document. Every draw is from a generator that the
-//! caller keys; all 32-bit arithmetic has a fixed order, so that no processor draws differently.
+//! Invariants: n_kw is the number of tokens of word w with topic k, at any time, unless the word is so frequent that several
+//! shards have it; the sum over topics of n_dk is the length of the document. Every draw is from a generator that is keyed;
+//! all 32-bit arithmetic has a fixed order, so that no processor draws differently.
 //!
-//! Cost: see [`dense`] and [`sparse`] for a token, [`counts`] and [`documents`] for memory.
+//! Cost: see [`dense`] and [`sparse`] for a token, [`counts`], [`documents`] and [`document_counts`] for memory.
 
 pub mod collection;
 pub mod counts;
-pub mod delta;
+pub mod deal;
+mod dealing;
 pub mod dense;
 pub mod description;
+pub mod document_counts;
 mod document_topics;
 pub mod documents;
 mod documents_report;
@@ -43,6 +46,7 @@ pub mod report;
 pub mod rescaling;
 pub mod run;
 pub mod sampler;
+mod shared_documents;
 pub mod sparse;
 #[cfg(test)]
 mod tests;

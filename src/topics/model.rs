@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{MAX_TOPICS, TopicCounts};
-use super::delta::Change;
 use super::lda::Lda;
 use super::prior::{PRIOR_RANGE, Prior};
 use crate::corpus::tokens::Tokenisation;
@@ -35,17 +34,13 @@ pub struct TopicModel {
 }
 
 impl TopicModel {
-    /// What a worker that holds all words has learned.
-    pub fn new(vocabulary: Vocabulary, tokenisation: Tokenisation, lda: &Lda) -> TopicModel {
-        let cells = |id: u32| {
-            let counts = (0..).zip(lda.word_counts(id)).filter(|(_, count)| *count > 0);
-            counts.map(|(topic, count)| (topic, count as u32)).collect()
-        };
+    /// What was learned; for the worker that has brought all words together.
+    pub fn new(vocabulary: Vocabulary, tokenisation: Tokenisation, lda: &mut Lda) -> TopicModel {
         TopicModel {
             alpha: lda.prior().alpha().to_vec(),
             beta: lda.prior().beta(),
             totals: lda.totals().iter().map(|&total| total as u64).collect(),
-            words: (0..vocabulary.len() as u32).map(cells).collect(),
+            words: lda.take_learned(),
             vocabulary,
             tokenisation,
         }
@@ -104,11 +99,9 @@ impl TopicModel {
     pub fn counts(&self) -> TopicCounts {
         let mut counts = TopicCounts::new(self.vocabulary.len(), self.topics());
         for (row, cells) in (0..).zip(&self.words) {
-            let changes: Vec<Change> =
-                cells.iter().map(|&(topic, count)| Change { row, topic, by: count as i32 }).collect();
-            counts.apply(&changes);
+            cells.iter().for_each(|&(topic, count)| counts.change_cell(row, usize::from(topic), count as i32));
         }
-        counts.apply_totals(&self.totals.iter().map(|&total| total as i64).collect::<Vec<i64>>());
+        (0..).zip(&self.totals).for_each(|(topic, &total)| counts.change_total(topic, total as i64));
         counts
     }
 

@@ -28,7 +28,6 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::documents::ShardDocuments;
 use crate::cluster::rng::Generator;
 use crate::math::draws;
 
@@ -119,34 +118,34 @@ impl PriorStatistics {
         PriorStatistics { tables: vec![0; topics], successes: 0, eta_ln: 0.0 }
     }
 
-    /// Draws the auxiliary variables of a shard.
-    pub fn of_shard(documents: &ShardDocuments, prior: &Prior, rng: &mut Generator) -> PriorStatistics {
+    /// Draws the auxiliary variables of a shard, from the topics and counts of its documents, topics rising. The tokens of a
+    /// topic are seated one after another: the i-th opens a table with probability alpha_k / (alpha_k + i), i from 0.
+    pub fn of_lists<L: Iterator<Item = (usize, u32)>>(
+        documents: impl Iterator<Item = L>,
+        prior: &Prior,
+        rng: &mut Generator,
+    ) -> PriorStatistics {
         let mut statistics = PriorStatistics::new(prior.topics());
-        let mut seated = vec![0u32; prior.topics()];
-        for document in 0..documents.len() {
-            let (_, topics) = documents.document(document);
-            statistics.seat(topics, prior, &mut seated, rng);
-            statistics.draw_eta(topics.len(), prior.strength, rng);
+        for list in documents {
+            let mut length = 0;
+            for (topic, tokens) in list {
+                let alpha = prior.alpha[topic];
+                let opens = |before: &u32| *before == 0 || draws::unit(rng) * (alpha + f64::from(*before)) < alpha;
+                statistics.tables[topic] += (0..tokens).filter(opens).count() as u64;
+                length += tokens;
+            }
+            statistics.draw_eta(length as usize, prior.strength, rng);
         }
         statistics
     }
 
-    /// The same of documents that are given by how many tokens of each topic they have.
+    /// The same of documents that have a count for every topic.
     pub fn of_counts<'c>(
         documents: impl Iterator<Item = &'c [u32]>,
         prior: &Prior,
         rng: &mut Generator,
     ) -> PriorStatistics {
-        let mut statistics = PriorStatistics::new(prior.topics());
-        for counts in documents {
-            for (topic, &tokens) in counts.iter().enumerate() {
-                let alpha = prior.alpha[topic];
-                let opens = |before: &u32| *before == 0 || draws::unit(rng) * (alpha + f64::from(*before)) < alpha;
-                statistics.tables[topic] += (0..tokens).filter(opens).count() as u64;
-            }
-            statistics.draw_eta(counts.iter().sum::<u32>() as usize, prior.strength, rng);
-        }
-        statistics
+        PriorStatistics::of_lists(documents.map(|counts| counts.iter().copied().enumerate()), prior, rng)
     }
 
     /// Adds the statistics of the next shard.
@@ -154,19 +153,6 @@ impl PriorStatistics {
         self.tables.iter_mut().zip(&next.tables).for_each(|(sum, tables)| *sum += tables);
         self.successes += next.successes;
         self.eta_ln += next.eta_ln;
-    }
-
-    /// Seats a document's tokens one after another: the i-th of topic k opens a table with probability
-    /// alpha_k / (alpha_k + i), i from 0.
-    fn seat(&mut self, topics: &[u16], prior: &Prior, seated: &mut [u32], rng: &mut Generator) {
-        for &topic in topics {
-            let (topic, alpha) = (topic as usize, prior.alpha[topic as usize]);
-            let before = seated[topic];
-            seated[topic] += 1;
-            let opens = before == 0 || draws::unit(rng) * (alpha + f64::from(before)) < alpha;
-            self.tables[topic] += u64::from(opens);
-        }
-        topics.iter().for_each(|&topic| seated[topic as usize] = 0);
     }
 
     fn draw_eta(&mut self, tokens: usize, strength: f64, rng: &mut Generator) {

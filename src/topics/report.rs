@@ -37,7 +37,6 @@ pub struct Figures {
     sweep_seconds: f64,
     sync_seconds: f64,
     sync_bytes: u64,
-    syncs: u64,
     evaluated: Vec<Evaluated>,
 }
 
@@ -53,7 +52,6 @@ impl Figures {
         self.sweep_seconds += round.sweep_seconds;
         self.sync_seconds += round.sync_seconds;
         self.sync_bytes += round.sync_bytes;
-        self.syncs += u64::from(!round.is_past);
         self.evaluated.extend(evaluated);
     }
 
@@ -245,7 +243,7 @@ fn speed(plan: &Plan, figures: &Figures) -> String {
         ("seconds of synchronisation per sweep", format!("{:.4}", figures.per_sweep(figures.sync_seconds))),
         ("share of synchronisation", format!("{share:.1} %")),
         ("bytes sent per sweep", thousands(figures.per_sweep(figures.sync_bytes as f64) as u64)),
-        ("synchronisations", thousands(figures.syncs)),
+        ("synchronisations per sweep", plan.model.rounds.parts(plan.schedule.shards).to_string()),
         ("shards", plan.schedule.shards.to_string()),
     ];
     rows.into_iter().for_each(|(name, value)| table.push(vec![name.to_string(), value]));

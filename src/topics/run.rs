@@ -3,6 +3,7 @@
 use timely::worker::Worker;
 
 use super::collection::{Catalogue, collect};
+use super::deal::Deal;
 use super::documents_report;
 use super::job::Plan;
 use super::lda::Lda;
@@ -21,6 +22,7 @@ use crate::progress::Unit;
 /// What worker 0 brings back.
 struct Trained {
     end: End,
+    deal: Deal,
     model: TopicModel,
     catalogue: Catalogue,
     figures: Figures,
@@ -36,7 +38,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let training = Training {
         schedule: &plan.schedule,
         fingerprint: plan.fingerprint(),
-        layout: "topics 1",
+        layout: "topics 2",
         rest,
         unit: Unit::Sweeps,
     };
@@ -79,14 +81,14 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
             collection.vocabulary.len(),
         );
     }
-    let lda =
-        Lda::new(plan.seed, &plan.model, &plan.evaluation, collection.vocabulary.len(), collection.share, is_leader);
+    let (words, shards) = (collection.vocabulary.len(), plan.schedule.shards);
+    let lda = Lda::new(plan.seed, &plan.model, &plan.evaluation, words, shards, collection.share);
     let mut figures = Figures::new(training_tokens, collection.test_tokens, collection.test_unknown);
-    let (lda, end) = train(worker, lda, &plan.schedule, &watcher.control, |_, round| {
+    let (mut lda, end) = train(worker, lda, &plan.schedule, &watcher.control, |_, round| {
         watcher.at(round.sweep);
         let evaluated = (!round.evaluation.is_empty()).then(|| Evaluated {
             sweep: round.sweep,
-            log_likelihood: (round.snapshot[0] + round.evaluation[2]) / training_tokens as f64,
+            log_likelihood: (round.snapshot[0] + round.evaluation[2] + round.evaluation[3]) / training_tokens as f64,
             perplexity: (round.evaluation[1] > 0.0).then(|| libm::exp(-round.evaluation[0] / round.evaluation[1])),
         });
         tell(watcher, round, evaluated.as_ref());
@@ -94,7 +96,8 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
     })?;
     Ok(is_leader.then(|| Trained {
         end,
-        model: TopicModel::new(collection.vocabulary, plan.tokenisation.clone(), &lda),
+        deal: lda.deal().clone(),
+        model: TopicModel::new(collection.vocabulary, plan.tokenisation.clone(), &mut lda),
         catalogue: collection.catalogue,
         figures,
     }))
@@ -124,9 +127,9 @@ fn write(
     checkpoints: &Checkpoints,
     trained: &Trained,
 ) -> Result<Vec<Diagnostic>> {
-    let Trained { model, catalogue, figures, .. } = trained;
+    let Trained { model, catalogue, deal, figures, .. } = trained;
     folder.write("model", &model_file::to_bytes(model)?)?;
-    let shown = documents_report::write(plan, catalogue, model, checkpoints, folder)?;
+    let shown = documents_report::write(plan, catalogue, deal, model, checkpoints, folder)?;
     let problems: Vec<Diagnostic> = catalogue
         .problems
         .iter()

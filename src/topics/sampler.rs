@@ -10,15 +10,17 @@
 //! rejects: a stale alias table with a Metropolis-Hastings correction (Li et al. 2014) was not used, since a table that
 //! is built from the chain's own past leaves the posterior only approximately invariant.
 //!
-//! A sweep starts from the counts, the documents and the generator, and nothing else survives it: its result is a
-//! function of these alone. Buffers are kept for their memory only.
+//! A pass is over one part of a shard's documents. It starts from the counts, the documents and the generator, and nothing
+//! else survives it: its result is a function of these alone. Buffers are kept for their memory only.
 
 use super::counts::TopicCounts;
 use super::dense::DenseKernel;
+use super::document_counts::DocumentCounts;
 use super::documents::ShardDocuments;
 use super::prior::Prior;
 use super::sparse::SparseKernel;
 use crate::cluster::rng::Generator;
+use crate::cluster::rows::Rows;
 
 /// From this number of topics on, the sparse kernel is taken. Measured on the Brown corpus (500 documents of 2,300 tokens,
 /// AVX2, 40 sweeps with a learned prior; million tokens per second, dense and sparse): K = 500 4.7 and 3.7, 1000 3.5 and
@@ -36,6 +38,46 @@ impl Kernel {
     /// The faster kernel for this many topics.
     pub fn for_topics(topics: usize) -> Kernel {
         if topics < SPARSE_FROM { Kernel::Dense } else { Kernel::Sparse }
+    }
+}
+
+/// What a pass works on.
+pub struct Pass<'a> {
+    /// n_kw of the shard's words, with all of their tokens, and n_k.
+    pub counts: &'a mut TopicCounts,
+    pub documents: &'a mut ShardDocuments,
+    pub part: usize,
+    /// n_dk, with the tokens of all shards.
+    pub base: Lists<'a>,
+    /// How the pass has changed n_dk: a row for each document.
+    pub changes: &'a mut Rows,
+}
+
+/// Lists of topics by document: those of documents that this worker keeps, and those that were lent to it.
+#[derive(Clone, Copy)]
+pub struct Lists<'a> {
+    pub kept: &'a DocumentCounts,
+    /// Packed rows.
+    pub lent: &'a [u32],
+    /// Of each document: [`KEPT`] and where it is among the kept ones, or where its row begins.
+    pub places: &'a [u32],
+}
+
+/// Marks the place of a document that is kept.
+pub const KEPT: u32 = 1 << 31;
+
+impl<'a> Lists<'a> {
+    /// The packed list of a document.
+    #[inline]
+    pub fn list(&self, document: u32) -> &'a [u32] {
+        let place = self.places[document as usize];
+        match place & KEPT {
+            0 => {
+                let length = self.lent[place as usize + 1]; // after the document's number
+                &self.lent[place as usize + 2..][..length as usize]
+            }
+            _ => self.kept.list((place ^ KEPT) as usize),
+        }
     }
 }
 
@@ -58,18 +100,12 @@ impl Sampler {
         }
     }
 
-    /// Draws every token's topic in turn. `counts` hold all tokens of `documents` before, and do so afterwards.
-    pub fn sweep(
-        &mut self,
-        counts: &mut TopicCounts,
-        documents: &mut ShardDocuments,
-        prior: &Prior,
-        rng: &mut Generator,
-    ) {
-        assert_eq!(counts.topics(), prior.topics(), "counts and prior of the same topics");
+    /// Draws the topic of every token of a part in turn. Counts hold all tokens before, and do so afterwards.
+    pub fn sweep(&mut self, pass: &mut Pass<'_>, prior: &Prior, rng: &mut Generator) {
+        assert_eq!(pass.counts.topics(), prior.topics(), "counts and prior of the same topics");
         match self {
-            Sampler::Dense(kernel) => kernel.sweep(counts, documents, prior, rng),
-            Sampler::Sparse(kernel) => kernel.sweep(counts, documents, prior, rng),
+            Sampler::Dense(kernel) => kernel.sweep(pass, prior, rng),
+            Sampler::Sparse(kernel) => kernel.sweep(pass, prior, rng),
         }
     }
 }

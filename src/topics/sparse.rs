@@ -17,11 +17,9 @@
 
 use multiversion::multiversion;
 
-use super::counts::TopicCounts;
 use super::document_topics::DocumentTopics;
-use super::documents::ShardDocuments;
 use super::prior::Prior;
-use super::sampler::Factors;
+use super::sampler::{Factors, Pass};
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
 use crate::math::lanes::{Block, LANES, Prefix, find, total};
@@ -36,6 +34,9 @@ pub struct SparseKernel {
     documents: DocumentTopics,
     word: WordWeights,
     running: Vec<Block<f32>>,
+    /// See [`DocumentTopics::note`].
+    by: Vec<i32>,
+    touched: Vec<u16>,
 }
 
 /// c_k of the word at hand, and sums of alpha_k c_k.
@@ -48,59 +49,50 @@ struct WordWeights {
 }
 
 impl SparseKernel {
-    pub fn sweep(
-        &mut self,
-        counts: &mut TopicCounts,
-        documents: &mut ShardDocuments,
-        prior: &Prior,
-        rng: &mut Generator,
-    ) {
-        self.load(counts, documents, prior);
-        sweep_words(self, counts, documents, rng);
+    pub fn sweep(&mut self, pass: &mut Pass<'_>, prior: &Prior, rng: &mut Generator) {
+        self.load(pass, prior);
+        sweep_words(self, pass, rng);
+        self.note(pass);
     }
 
     /// The same with the instructions that every processor of this kind has.
     #[cfg(test)]
-    pub fn sweep_plainly(
-        &mut self,
-        counts: &mut TopicCounts,
-        documents: &mut ShardDocuments,
-        prior: &Prior,
-        rng: &mut Generator,
-    ) {
-        self.load(counts, documents, prior);
-        sweep_here(self, counts, documents, rng);
+    pub fn sweep_plainly(&mut self, pass: &mut Pass<'_>, prior: &Prior, rng: &mut Generator) {
+        self.load(pass, prior);
+        sweep_here(self, pass, rng);
+        self.note(pass);
     }
 
-    fn load(&mut self, counts: &TopicCounts, documents: &mut ShardDocuments, prior: &Prior) {
-        self.factors.load(counts.totals(), prior);
+    fn load(&mut self, pass: &mut Pass<'_>, prior: &Prior) {
+        self.factors.load(pass.counts.totals(), prior);
         self.factors.pad(GROUP);
-        let longest = self.documents.load(documents, prior.topics());
+        let longest = self.documents.load(pass, prior.topics());
         self.running.resize(longest, Block::default());
-        documents.prepare_order();
+        self.by.resize(prior.topics(), 0);
+        pass.documents.prepare_order(pass.part);
+    }
+
+    fn note(&mut self, pass: &mut Pass<'_>) {
+        for (place, document) in pass.documents.part(pass.part).enumerate() {
+            let number = pass.documents.number(document);
+            pass.changes.begin_row(number);
+            self.documents.note(place, pass.base.list(number), &mut self.by, &mut self.touched, pass.changes);
+            pass.changes.end_row();
+        }
     }
 }
 
 /// Compiled for several instruction sets; one is chosen per sweep, so that everything below is inlined into it.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
-fn sweep_words(
-    kernel: &mut SparseKernel,
-    counts: &mut TopicCounts,
-    documents: &mut ShardDocuments,
-    rng: &mut Generator,
-) {
-    sweep_here(kernel, counts, documents, rng);
+fn sweep_words(kernel: &mut SparseKernel, pass: &mut Pass<'_>, rng: &mut Generator) {
+    sweep_here(kernel, pass, rng);
 }
 
 #[inline(always)]
-fn sweep_here(
-    kernel: &mut SparseKernel,
-    counts: &mut TopicCounts,
-    documents: &mut ShardDocuments,
-    rng: &mut Generator,
-) {
-    let SparseKernel { factors, documents: document_topics, word, running } = kernel;
-    let (order, topics) = documents.by_word();
+fn sweep_here(kernel: &mut SparseKernel, pass: &mut Pass<'_>, rng: &mut Generator) {
+    let SparseKernel { factors, documents: document_topics, word, running, .. } = kernel;
+    let Pass { counts, documents, part, .. } = pass;
+    let (order, topics) = documents.by_word(*part);
     for i in 0..order.len() {
         let (row, occurrences) = order.word(i);
         word.load(counts.row(row), factors);

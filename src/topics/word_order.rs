@@ -1,11 +1,13 @@
-//! The tokens of a shard in the order of their words, for passes that treat all tokens of a word in one go.
+//! Some documents' tokens in the order of their words, for passes that treat all tokens of a word in one go.
 //!
-//! In: tokens by document. Out: tokens by word row, and by document and position within a word. Built once per shard by
-//! a counting sort, in time O(tokens + largest row); 8 bytes per token.
+//! In: tokens by document. Out: tokens by word row, and by document and position within a word. Built once per part of a
+//! shard by a counting sort, in time O(tokens + largest row); 8 bytes per token.
+
+use std::ops::Range;
 
 use super::documents::ShardDocuments;
 
-/// A token: where it stands in the shard's arenas, and in which document.
+/// A token: where it stands in the shard's arenas, and in which of the documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Occurrence {
     pub position: u32,
@@ -21,20 +23,24 @@ pub struct WordOrder {
 }
 
 impl WordOrder {
-    pub fn new(documents: &ShardDocuments) -> WordOrder {
-        let rows = documents.words().iter().max().map_or(0, |&row| row as usize + 1);
+    /// That of a run of documents.
+    pub fn new(documents: &ShardDocuments, run: Range<usize>) -> WordOrder {
+        let start = if run.is_empty() { 0 } else { documents.range(run.start).start };
+        let end = if run.is_empty() { 0 } else { documents.range(run.end - 1).end };
+        let words = &documents.words()[start..end];
+        let rows = words.iter().max().map_or(0, |&row| row as usize + 1);
         let mut next = vec![0u32; rows + 1];
-        for &row in documents.words() {
+        for &row in words {
             next[row as usize + 1] += 1;
         }
         for row in 0..rows {
             next[row + 1] += next[row];
         }
-        let mut occurrences = vec![Occurrence { position: 0, document: 0 }; documents.tokens()];
-        for document in 0..documents.len() {
+        let mut occurrences = vec![Occurrence { position: 0, document: 0 }; words.len()];
+        for (place, document) in (0..).zip(run) {
             for position in documents.range(document) {
                 let slot = &mut next[documents.words()[position] as usize];
-                occurrences[*slot as usize] = Occurrence { position: position as u32, document: document as u32 };
+                occurrences[*slot as usize] = Occurrence { position: position as u32, document: place };
                 *slot += 1;
             }
         }

@@ -8,7 +8,6 @@ use timely::worker::Worker;
 pub mod all_gather;
 pub mod block;
 pub mod deal;
-pub mod merge_rows;
 pub mod route;
 pub mod tally;
 

@@ -68,6 +68,9 @@ impl Route {
     /// Sends each worker its letter, and returns those of all workers to this one, by sender.
     pub fn exchange(&mut self, worker: &mut Worker, letters: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
         assert_eq!(letters.len(), self.peers, "one letter for each worker");
+        if self.peers == 1 {
+            return letters; // there is nobody to wait for
+        }
         let mut read = vec![vec![]; self.peers];
         for (to, words) in letters.into_iter().enumerate() {
             if to == self.index {

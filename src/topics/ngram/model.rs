@@ -281,7 +281,7 @@ impl NgramModel {
         let place = part_at(number, phase, shard.parts.len());
         let part = &mut shard.parts[place];
         let before = self.top.as_ref().map(|_| (part.topics.clone(), part.orders.clone()));
-        self.prepare();
+        self.prepare_weights();
         self.documents.swap(part);
         let seed = self.setup.seed;
         let stream = |purpose, sweep: u64| stream(seed, purpose, number, sweep, place);
@@ -303,7 +303,7 @@ impl NgramModel {
     }
 
     /// Sees to it that the weights of restaurants are right: samplers keep them so.
-    pub(super) fn prepare(&mut self) {
+    pub(super) fn prepare_weights(&mut self) {
         if !self.is_prepared {
             self.rules.prepare(&self.tree, &mut self.counts);
             self.is_prepared = true;
@@ -356,7 +356,7 @@ impl NgramModel {
 
     /// A step of moving blocks of shared restaurants.
     fn move_top_blocks(&mut self, number: u32, part: usize, sweep: u64, depth: usize, step: Step) {
-        self.prepare();
+        self.prepare_weights();
         let (form, topics) = (self.setup.form, self.setup.all_topics());
         let NgramModel { tree, counts, rules, top, shards, documents, top_blocks, .. } = self;
         let top = top.as_mut().expect("several shards");

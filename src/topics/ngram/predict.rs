@@ -21,7 +21,7 @@ const FULL: usize = 1 << 23;
 impl NgramModel {
     /// Evaluates the test documents of the own shards. Every worker calls this.
     pub fn predict(&mut self, exchange: Exchange<'_>, sweep: u64) {
-        self.prepare();
+        self.prepare_weights();
         self.evaluated = self.shards.keys().map(|&number| (number, vec![0.0; 3])).collect();
         let began = Instant::now();
         let mut tokens = 0;

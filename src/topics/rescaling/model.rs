@@ -50,7 +50,8 @@ impl Rescaling {
     ) -> Rescaling {
         let (seed, evaluation) = (setup.seed, setup.evaluation);
         let own = Share { training: share.training, ..Share::default() };
-        let lda = Lda::new(seed, settings, &evaluation, symbols.outcomes() as usize, own, true);
+        let outcomes = symbols.outcomes() as usize;
+        let lda = Lda::new(seed, settings, &evaluation, outcomes, setup.shards, own).with_all_words();
         let of_ngrams = Setup::of_one_topic(Setup { seed: seed ^ NGRAM_SEED, ..setup });
         Rescaling {
             seed,
@@ -78,7 +79,7 @@ impl Rescaling {
         let tests: Vec<&[u32]> = self.tests.values().flatten().map(|(_, words)| words.as_slice()).collect();
         let (ngrams, leaves) = BackOff::gather(&self.ngrams, self.symbols, &tests, exchange);
         let began = Instant::now();
-        let predictor = Predictor::new(self.lda.counts(), self.lda.prior(), ngrams, self.weight, self.method);
+        let predictor = Predictor::new(self.lda.held_out(), self.lda.prior(), ngrams, self.weight, self.method);
         let mut leaves = leaves.as_slice();
         for (&shard, documents) in &self.tests {
             let (mut probability_ln, mut tokens) = (0.0, 0);
@@ -105,15 +106,23 @@ impl Model for Rescaling {
     type Saved = (<Lda as Model>::Saved, <NgramModel as Model>::Saved);
     type Shared = (<Lda as Model>::Shared, <NgramModel as Model>::Shared);
 
-    fn table(&self) -> Option<(u32, usize, Vec<u32>)> {
-        self.lda.table()
+    fn prepare(&mut self, post: &mut Post<'_>) {
+        self.lda.prepare(post);
+        self.ngrams.prepare(post);
+    }
+
+    /// As many as the one with more of them; the other does nothing in the last ones.
+    fn phases(&self, is_first: bool) -> u32 {
+        self.lda.phases(is_first).max(self.ngrams.phases(is_first))
     }
 
     fn draw_shard(&mut self, number: u32, phase: u32) {
-        if phase == 0 {
+        if phase < self.lda.phases(true) {
             self.lda.draw_shard(number, phase);
         }
-        self.ngrams.draw_shard(number, phase);
+        if phase < self.ngrams.phases(true) {
+            self.ngrams.draw_shard(number, phase);
+        }
     }
 
     fn load_shard(&mut self, number: u32, saved: Self::Saved) -> Result<(), String> {
@@ -125,30 +134,34 @@ impl Model for Rescaling {
         (self.lda.save_shard(number), self.ngrams.save_shard(number))
     }
 
-    /// Those of the HPYLM; LDA needs one, and passes over its shards in the first.
-    fn phases(&self, is_first: bool) -> u32 {
-        self.ngrams.phases(is_first)
-    }
-
     fn count_shard(&mut self, number: u32) {
         self.lda.count_shard(number);
         self.ngrams.count_shard(number);
     }
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
-        if phase == 0 {
+        if phase < self.lda.phases(false) {
             self.lda.sweep_shard(number, sweeps.clone(), phase);
         }
         let own = |sweep: u64| sweep.saturating_sub(self.before_ngrams);
         let own = own(sweeps.start)..own(sweeps.end);
-        if !own.is_empty() {
+        if !own.is_empty() && phase < self.ngrams.phases(false) {
             self.ngrams.sweep_shard(number, own, phase);
         }
     }
 
     fn synchronise(&mut self, post: &mut Post<'_>) {
-        self.lda.synchronise(post);
-        self.ngrams.synchronise(post);
+        let phase = post.phase();
+        if phase.is_none_or(|phase| phase < self.lda.phases(false)) {
+            self.lda.synchronise(post);
+        }
+        if phase.is_none_or(|phase| phase < self.ngrams.phases(false)) {
+            self.ngrams.synchronise(post);
+        }
+    }
+
+    fn finish(&mut self, post: &mut Post<'_>) {
+        self.ngrams.finish(post);
     }
 
     /// Those of LDA, and behind them those of the HPYLM, after the number of the former.
@@ -174,6 +187,7 @@ impl Model for Rescaling {
     }
 
     fn prepare_evaluation(&mut self, post: &mut Post<'_>, sweep: u64) {
+        self.lda.prepare_evaluation(post, sweep);
         if self.own(sweep).is_some() {
             self.predict(&mut |messages| post.exchange(messages), sweep);
         }

@@ -139,7 +139,7 @@ fn of_restaurant(model: &NgramModel, restaurant: u32) -> Vec<f64> {
 /// ln p of each token of a document, by eq. 14.
 fn twin(model: &Rescaling, weight: f64, leaves: &[u32], method: LeftToRight, seed: u64) -> Vec<f64> {
     let (lda, ngrams) = (model.lda(), model.ngrams());
-    let (counts, prior) = (lda.counts(), lda.prior());
+    let (counts, prior) = (lda.held_out(), lda.prior());
     let words: Vec<u32> = leaves.iter().map(|&leaf| ngrams.tree().outcomes[leaf as usize]).collect();
     let all: f64 = lda.totals().iter().sum::<i64>() as f64;
     let count = |word: u32, topic: usize| f64::from(counts.get(word, topic as u16)) + prior.beta();
@@ -176,7 +176,7 @@ fn probabilities_are_those_of_the_definition() {
         let tests = share(seed).test.into_values().flatten().map(|(_, words)| words).collect::<Vec<_>>();
         let documents: Vec<&[u32]> = tests.iter().map(Vec::as_slice).collect();
         let (back_off, found_leaves) = BackOff::gather(model.ngrams(), SYMBOLS, &documents, &mut |messages| messages);
-        let predictor = Predictor::new(model.lda().counts(), model.lda().prior(), back_off, weight, method);
+        let predictor = Predictor::new(model.lda().held_out(), model.lda().prior(), back_off, weight, method);
         let own_leaves: Vec<u32> = model.ngrams().test_leaves().collect();
         let mut start = 0;
         let mut tokens = 0;
@@ -206,7 +206,7 @@ fn every_distribution_sums_to_one() {
     let model = rescaling(4, INFINITE, 6, 0.7, 10, 2);
     let method = LeftToRight { particles: 2, resample: 10 };
     let predictor = Predictor::new(
-        model.lda().counts(),
+        model.lda().held_out(),
         model.lda().prior(),
         BackOff::new(model.ngrams(), SYMBOLS.outcomes()),
         0.7,
@@ -228,7 +228,7 @@ fn every_distribution_sums_to_one() {
         };
         let mut factors = vec![0.0; known.len()];
         let mut rng = generator(4, Purpose::Evaluation, 0, 0);
-        let (counts, prior) = (model.lda().counts(), model.lda().prior());
+        let (counts, prior) = (model.lda().held_out(), model.lda().prior());
         let all = model.lda().totals().iter().sum::<i64>() as f64;
         method.each_mixture(counts, prior, &words, &mut rng, |_, mixture| {
             for (word, factor) in factors.iter_mut().enumerate() {
@@ -270,8 +270,11 @@ fn without_topics_or_weight_it_is_the_ngram_model() {
 #[test]
 fn each_model_is_as_if_it_were_alone() {
     let both = rescaling(6, TRIGRAMS, 5, 0.7, 9, 4);
-    let lda = trained(9, || Lda::new(6, &settings(5, 0.7), &EVALUATION, SYMBOLS.outcomes() as usize, share(6), true));
-    assert_eq!(both.lda().counts(), lda.counts());
+    let outcomes = SYMBOLS.outcomes() as usize;
+    let own = Share { test: Default::default(), ..share(6) };
+    let alone = move || Lda::new(6, &settings(5, 0.7), &EVALUATION, outcomes, SHARDS, own.clone()).with_all_words();
+    let lda = trained(9, alone);
+    assert_eq!(both.lda().held_out(), lda.held_out());
     assert_eq!(both.lda().prior(), lda.prior());
     let ngrams = trained(5, || {
         NgramModel::new(setup(6 ^ super::model::NGRAM_SEED, TRIGRAMS, 1).of_one_topic(), SYMBOLS, dealt(6, TRIGRAMS))
