@@ -78,7 +78,7 @@ impl Settings {
 /// What the shards of a worker have learned.
 #[derive(Serialize, Deserialize)]
 pub enum Learned {
-    /// The only shard of the model.
+    /// The only shard of a model of fixed order.
     Whole(Counted),
     /// By shard.
     Parts(Vec<Stream>),
@@ -194,7 +194,8 @@ impl Hpylm {
     /// What the own shards have learned. Shards are dropped one by one.
     pub fn into_learned(self) -> (Learned, Parameters) {
         let Hpylm { settings, franchise, mut rests, sweep, .. } = self;
-        let is_alone = franchise.shared_contexts() == 0;
+        // With orders, what was learned has far fewer contexts than the tree: the two are better not in memory together.
+        let is_alone = franchise.shared_contexts() == 0 && settings.stop.is_none();
         let (shards, parameters) = franchise.into_shards();
         let stop = settings.stop.as_ref();
         let mut learned = Learned::Parts(vec![]);

@@ -60,7 +60,7 @@ impl Tokeniser<'_> {
     fn deals(&self, treebank: &Treebank, shards: u32) -> Vec<Arc<Deal>> {
         let contexts = self.contexts.all.len();
         if shards <= 1 {
-            return vec![Arc::new(Deal::alone()); contexts];
+            return (0..contexts).map(|_| Arc::new(Deal::alone())).collect();
         }
         let mut by_element = vec![vec![0; self.lexicon.symbols() as usize]; contexts];
         self.each_of(treebank, |number, context, _| {

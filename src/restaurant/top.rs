@@ -489,7 +489,7 @@ impl Top {
                 }
             }
         }
-        let Some(root) = self.restaurants.len().checked_sub(1).map(|root| root as u32) else { return None };
+        let root = self.restaurants.len().checked_sub(1)? as u32;
         for (&(_, outcome), &(_, tables)) in counts.iter().filter(|((restaurant, _), _)| *restaurant != root) {
             *customers.entry((root, outcome)).or_default() += u64::from(tables);
         }
