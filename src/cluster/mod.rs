@@ -11,6 +11,7 @@
 //! - `sweep`: the driver of every job that passes over its shards again and again; `own`: which shards are whose
 //! - `operators/route`, `rows`: letters between workers, and how changes of counts are packed in them
 //! - `operators/all_gather`: little records of every worker for every worker
+//! - `gather`: what all workers have, brought to the first
 //! - `codec`: values as packed bytes, with bounds on what reading them takes
 //! - `checkpoint`: going on from a sweep; `heartbeat`: signs of life; `stop`: being asked to stop
 //! - `watch`: the same, kept alive: tally again whatever changes
@@ -21,6 +22,7 @@ pub mod channel;
 pub mod checkpoint;
 pub mod codec;
 pub mod engine;
+pub mod gather;
 pub mod heartbeat;
 pub mod mesh;
 pub mod operators;

@@ -35,6 +35,8 @@ pub enum Purpose {
     Generate = 9,
     /// A table-based sweep over a shard.
     Tables = 10,
+    /// The orders of a shard's tokens in contexts that they alone have.
+    Rests = 11,
 }
 
 /// The generator for (`seed`, `purpose`, `a`, `b`).

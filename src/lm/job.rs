@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::hpylm::Settings;
 use crate::cluster::engine::Cluster;
 use crate::cluster::sweep::Schedule;
+use crate::corpus::vocabulary::UNKNOWN;
 use crate::error::{Error, Result};
 use crate::job::corpus::{Corpus, CorpusSettings};
 use crate::job::file::Document;
@@ -216,21 +218,31 @@ impl Plan {
         self.order.longest() - 1
     }
 
-    /// Whether the state after `sweep` is a posterior sample to be averaged over.
-    pub fn is_sample(&self, sweep: u64) -> bool {
-        sweep > self.burn_in && sweep.is_multiple_of(self.schedule.evaluate_every)
+    /// What the model follows from beside its tokens.
+    pub fn settings(&self, outcomes: u32) -> Settings {
+        Settings {
+            seed: self.seed,
+            depth: self.depth(),
+            outcomes,
+            unknown: Some(UNKNOWN),
+            discount: self.discount,
+            strength: self.strength,
+            prior: self.learn.then_some(self.prior),
+            stop: self.order.stop(),
+            burn_in: self.burn_in,
+            sample_every: self.schedule.evaluate_every,
+        }
     }
 
-    /// How many samples there are after `sweep`.
-    pub fn samples(&self, sweep: u64) -> u64 {
-        let every = self.schedule.evaluate_every;
-        (sweep / every).saturating_sub(self.burn_in / every)
+    /// How many posterior samples there will be.
+    pub fn samples(&self) -> u64 {
+        self.settings(1).samples(self.schedule.sweeps)
     }
 
     /// The plan, for people.
     pub fn describe(&self, cluster: &Cluster) -> String {
         let schedule = &self.schedule;
-        let samples = self.samples(schedule.sweeps);
+        let samples = self.samples();
         let mut text = format!(
             "language-model job, seed {}: {} HPYLM, {} sweeps over {} shards, synchronised every {}; {samples} samples after \
              a burn-in of {}\n",

@@ -11,13 +11,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::hpylm::Hpylm;
-use super::job::{Order, Plan};
+use super::job::Plan;
 use super::text::{BEGIN, END, Symbols};
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::Vocabulary;
 use crate::error::{Result, ensure, is_positive};
 use crate::job::model_file::{self, Stored};
+use crate::restaurant::counted::Counted;
 use crate::restaurant::kept::KeptTree;
 use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::Parameters;
@@ -48,30 +48,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a worker that holds everything has learned.
-    pub fn new(vocabulary: Vocabulary, plan: &Plan, model: &Hpylm) -> Kept {
-        let tree = model.tree();
-        let is_kept = |restaurant: u32| tree.restaurants[restaurant as usize].customers > 0;
-        let is_dish_kept = |dish: u32| tree.dishes[dish as usize].customers > 0;
-        let dishes = (0..tree.dishes.len() as u32).filter(|&dish| is_dish_kept(dish)).count();
-        let (mut visits, mut customers, mut tables) = (vec![], Vec::with_capacity(dishes), Vec::with_capacity(dishes));
-        let kept = KeptTree::new(tree, is_kept, is_dish_kept, |restaurant, dish| match dish {
-            Some(dish) => {
-                customers.push(tree.dishes[dish as usize].customers);
-                tables.push(tree.dishes[dish as usize].tables);
-            }
-            None => visits.extend(tree.visits.get(restaurant as usize).map(|visits| (visits.stops, visits.passes))),
-        });
+    /// What was learned of all tokens.
+    pub fn new(vocabulary: Vocabulary, plan: &Plan, parameters: Parameters, counted: Counted) -> Kept {
+        let Counted { tree, visits, customers, tables } = counted;
         Kept {
             vocabulary,
             tokenisation: plan.corpus.tokenisation.clone(),
             longest: plan.order.longest() as u32,
-            stop: match plan.order {
-                Order::Fixed(_) => None,
-                Order::Infinite { stop, .. } => Some([stop.alpha, stop.beta]),
-            },
-            parameters: model.parameters().clone(),
-            tree: kept,
+            stop: plan.order.stop().map(|stop| [stop.alpha, stop.beta]),
+            parameters,
+            tree,
             visits,
             customers,
             tables,
@@ -116,31 +102,24 @@ impl LanguageModel {
     }
 
     pub fn new(kept: Kept) -> LanguageModel {
+        let mut model = LanguageModel::to_report(kept);
+        model.weigh();
+        model
+    }
+
+    /// A model that can tell of its contexts and counts; probabilities of words are not to be asked.
+    pub fn to_report(kept: Kept) -> LanguageModel {
         let symbols = Symbols::new(&kept.vocabulary);
         let stop = kept.stop.map(|[alpha, beta]| StopPrior { alpha, beta });
         let mut model = LanguageModel {
             base: 1.0 / f64::from(symbols.outcomes()),
             symbols,
             stop,
-            shares: Vec::with_capacity(kept.tree.restaurants()),
+            shares: vec![],
             stops: vec![],
-            seats: Vec::with_capacity(kept.tree.all_dishes()),
+            seats: vec![],
             kept,
         };
-        for depth in 0..model.depths() {
-            let (a, b) = (model.kept.parameters.discounts[depth], model.kept.parameters.strengths[depth]);
-            for restaurant in model.level(depth) {
-                let dishes = model.dishes(restaurant);
-                let customers: u64 = model.kept.customers[dishes.clone()].iter().map(|&c| u64::from(c)).sum();
-                let tables: u64 = model.kept.tables[dishes.clone()].iter().map(|&t| u64::from(t)).sum();
-                let whole = customers as f64 + b;
-                model.shares.push((b + a * tables as f64) / whole);
-                for dish in dishes {
-                    let (c, t) = (f64::from(model.kept.customers[dish]), f64::from(model.kept.tables[dish]));
-                    model.seats.push((c - a * t) / whole);
-                }
-            }
-        }
         if let Some(prior) = stop {
             let last = model.depths() - 1;
             let (deepest, begin) = (model.level(last), model.symbols.begin);
@@ -151,6 +130,26 @@ impl LanguageModel {
             }
         }
         model
+    }
+
+    /// Makes what probabilities need.
+    fn weigh(&mut self) {
+        self.shares.reserve_exact(self.restaurants());
+        self.seats.reserve_exact(self.kept.tree.all_dishes());
+        for depth in 0..self.depths() {
+            let (a, b) = (self.kept.parameters.discounts[depth], self.kept.parameters.strengths[depth]);
+            for restaurant in self.level(depth) {
+                let dishes = self.dishes(restaurant);
+                let customers: u64 = self.kept.customers[dishes.clone()].iter().map(|&c| u64::from(c)).sum();
+                let tables: u64 = self.kept.tables[dishes.clone()].iter().map(|&t| u64::from(t)).sum();
+                let whole = customers as f64 + b;
+                self.shares.push((b + a * tables as f64) / whole);
+                for dish in dishes {
+                    let (c, t) = (f64::from(self.kept.customers[dish]), f64::from(self.kept.tables[dish]));
+                    self.seats.push((c - a * t) / whole);
+                }
+            }
+        }
     }
 
     /// How many context lengths there are: 0 up to the order less one.

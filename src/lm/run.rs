@@ -2,11 +2,14 @@
 
 use timely::worker::Worker;
 
-use super::hpylm::Hpylm;
+use super::hpylm::{Hpylm, Learned};
 use super::job::Plan;
 use super::model::{Kept, LanguageModel};
 use super::report::{self, Evaluated, Figures};
 use super::text::collect;
+use crate::cluster::gather::gather;
+use crate::cluster::operators::all_gather::AllGather;
+use crate::cluster::operators::route::Route;
 use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::error::{Error, Result, exit};
@@ -17,8 +20,8 @@ use crate::progress::Unit;
 
 /// What worker 0 brings back.
 struct Trained {
-    end: End,
-    kept: Kept,
+    /// None if it was stopped.
+    kept: Option<Kept>,
     figures: Figures,
     problems: Vec<(u32, Problem)>,
 }
@@ -29,20 +32,20 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let training = Training {
         schedule: &plan.schedule,
         fingerprint: plan.fingerprint(),
-        layout: "lm 1",
+        layout: "lm 2",
         rest: String::new(),
         unit: Unit::Sweeps,
     };
     let (trained, seconds) = training.run(session, move |worker, watcher| program(worker, &job, watcher))?;
     let (Some(record), Some(trained)) = (&mut session.record, trained) else { return Ok(exit::DONE) };
-    if trained.end == End::Stopped {
+    let Some(kept) = trained.kept else {
         record.stopped(seconds)?;
         say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
-    }
+    };
     let peak = peak_memory_mib();
-    record.folder.write("model", &model_file::to_bytes(&trained.kept)?)?;
-    let model = LanguageModel::new(trained.kept);
+    record.folder.write("model", &model_file::to_bytes(&kept)?)?;
+    let model = LanguageModel::to_report(kept);
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }
@@ -57,7 +60,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
 /// What one worker does.
 fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option<Trained>> {
     let is_leader = worker.index() == 0;
-    let text = collect(worker, plan, is_leader).map_err(Error::Input)?;
+    let mut letters = Route::new(worker, "Tokens");
+    let text = collect(worker, plan, &mut letters).map_err(Error::Input)?;
     watcher.has_read()?;
     if is_leader {
         say!(
@@ -71,9 +75,16 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         );
     }
     let mut figures = Figures::new(&text);
-    let model = Hpylm::new(plan, text.symbols, text.tokens);
-    figures.set_contexts_of_max_order(model.contexts_of_max_order());
-    if is_leader && plan.samples(plan.schedule.sweeps) == 0 {
+    let mut model = Hpylm::new(plan.settings(text.symbols.outcomes()), text.deal);
+    for (shard, tokens) in text.tokens {
+        model.add(shard, tokens, text.seated[&shard], true);
+    }
+    model.sort_tests();
+    let mut contexts = AllGather::<[u64; 2]>::new(worker, "Contexts");
+    let contexts = contexts.exchange(worker, vec![(worker.index() as u64, model.contexts())]);
+    let [_, shared] = contexts[0].1;
+    figures.set_contexts_of_max_order((contexts.iter().map(|(_, [own, _])| own).sum::<u64>() + shared) as usize);
+    if is_leader && plan.samples() == 0 {
         say!(
             "sawmill: no sweep of {} is a posterior sample: the burn-in is {}, and samples come every {}; there will be no \
              averaged perplexity",
@@ -88,12 +99,16 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         tell(watcher, round, evaluated.as_ref());
         figures.add(round, evaluated);
     })?;
-    Ok(is_leader.then(|| Trained {
-        end,
-        kept: Kept::new(text.vocabulary, plan, &model),
-        figures,
-        problems: text.problems,
-    }))
+    let kept = match end {
+        End::Done => {
+            let (own, parameters) = model.into_learned();
+            let (depths, has_visits) = (plan.order.longest(), plan.order.stop().is_some());
+            gather(worker, &mut letters, own)?
+                .map(|parts| Kept::new(text.vocabulary, plan, parameters, Learned::merge(parts, depths, has_visits)))
+        }
+        End::Stopped => None,
+    };
+    Ok(is_leader.then_some(Trained { kept, figures, problems: text.problems }))
 }
 
 /// Writes a round into the metrics, and what is worth a line on stderr there.

@@ -1,21 +1,23 @@
-//! Text on its way to shards, as a dataflow: files are counted together, all agree on the vocabulary, and every worker
-//! keeps the sentences of its own shards as word numbers.
+//! Text on its way to shards, as a dataflow: files are counted together, all agree on the vocabulary, and every word travels
+//! once, with the words before it, to the worker of its shard.
 //!
 //! A sentence is a line; the marks `<s>` and `</s>` are set here, and left out where a corpus has them already. The end of
 //! a sentence is a token like any other; its begin is only ever a context. Sentences lie end to end in the order of the
-//! files, and a shard is a run of them, as even in tokens as whole sentences allow ([`crate::corpus::shard`]).
+//! files, and every worker reads a run of them, as even in tokens as whole sentences allow ([`crate::corpus::shard`]). Which
+//! shard a token belongs to follows from its context ([`crate::restaurant::deal`]), whoever has read it.
 //!
-//! Files are read twice (which words, the sentences themselves), and once more before that where test documents are held
+//! Files are read twice (which words, the sentences themselves), and once more before that if test documents are held
 //! out; they are never kept as text.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use timely::worker::Worker;
 
 use super::job::Plan;
 use crate::cluster::operators::all_gather::AllGather;
+use crate::cluster::operators::route::Route;
 use crate::cluster::operators::tally::Tally;
 use crate::cluster::own::Own;
 use crate::corpus::diagnostic::{Diagnostic, Problem};
@@ -25,6 +27,10 @@ use crate::corpus::shard::shard_of;
 use crate::corpus::tokens::Tokenisation;
 use crate::corpus::vocabulary::{Occurrences, UNKNOWN, Vocabulary};
 use crate::job::corpus::{Corpus, Test};
+use crate::restaurant::deal::Deal;
+use crate::restaurant::seating::DEEPEST;
+use crate::restaurant::shuffle::{Shuffle, Visit, agree};
+use crate::restaurant::tokens;
 use crate::restaurant::tree::Paths;
 
 /// The marks of a sentence's begin and end.
@@ -72,19 +78,15 @@ type Found = Result<(Size, Vec<Problem>), String>;
 /// Ids and labels of a file's documents, to choose held-out ones from.
 type Listed = Result<Vec<(String, String)>, String>;
 
-/// The tokens of a worker, and where its shards are among them.
+/// Tokens in the order of the text.
 #[derive(Debug, Default)]
 pub struct Tokens {
     /// Words of all sentences, each with a begin before it and an end behind it.
     words: Vec<u32>,
     begin: u32,
-    /// Where each token is in `words`: those of the own shards, shard by shard, then those of the test set, then those
-    /// that are held for other reasons.
+    /// Where each token is in `words`.
     at: Vec<u32>,
     depth: usize,
-    /// The tokens of each own shard, in training and in the test set.
-    pub training: BTreeMap<u32, Range<usize>>,
-    pub test: BTreeMap<u32, Range<usize>>,
 }
 
 impl Tokens {
@@ -149,7 +151,10 @@ impl Paths for Tokens {
 pub struct Text {
     pub vocabulary: Vocabulary,
     pub symbols: Symbols,
-    pub tokens: Tokens,
+    pub deal: Arc<Deal>,
+    /// By own shard: tokens to train on, then those to test on; and how many there are of the first.
+    pub tokens: BTreeMap<u32, tokens::Tokens>,
+    pub seated: BTreeMap<u32, usize>,
     pub problems: Vec<(u32, Problem)>,
     /// Of all workers, with the ends of sentences.
     pub training_tokens: u64,
@@ -159,17 +164,17 @@ pub struct Text {
     pub test_unknown: u64,
 }
 
-/// Reads the text of `plan`. Every worker must call this; all succeed or all fail. `holds_all`: whether the worker keeps
-/// the tokens of all shards, as the one that writes the result does.
-pub fn collect(worker: &mut Worker, plan: &Plan, holds_all: bool) -> Result<Text, String> {
+/// Reads the text of `plan`. Every worker must call this; all succeed or all fail.
+pub fn collect(worker: &mut Worker, plan: &Plan, route: &mut Route) -> Result<Text, String> {
     let mut lists = AllGather::<Listed>::new(worker, "Documents");
     let mut sizes = AllGather::<Found>::new(worker, "Sizes");
     let mut words = Tally::<(bool, String)>::new(worker, "Words");
     let mut vocabularies = AllGather::<Result<Vocabulary, String>>::new(worker, "Vocabulary");
+    let mut failures = AllGather::<Option<String>>::new(worker, "Failures");
     let mut sums = AllGather::<u64>::new(worker, "Unknown");
     let corpus = &plan.corpus;
-    let (index, own) = (worker.index(), Own::of(worker));
-    let mine: Vec<u32> = own.below(corpus.files.len() as u32).collect();
+    let (index, peers) = (worker.index(), worker.peers() as u32);
+    let mine: Vec<u32> = Own::of(worker).below(corpus.files.len() as u32).collect();
 
     let held_out = match &corpus.test {
         Test::Files => HashSet::new(),
@@ -215,19 +220,33 @@ pub fn collect(worker: &mut Worker, plan: &Plan, holds_all: bool) -> Result<Text
     let vocabulary = vocabulary?;
 
     let symbols = Symbols::new(&vocabulary);
-    let loader = Loader {
-        vocabulary: &vocabulary,
-        symbols,
-        totals: [total(0), total(1)],
-        shards: plan.schedule.shards,
-        is_mine: Box::new(move |shard| own.has(shard)),
-        holds_all,
-    };
-    let (tokens, unknown) = loader.load(&reader, &files, plan.depth())?;
+    let mut part =
+        Part { vocabulary: &vocabulary, symbols, totals: [total(0), total(1)], index, peers, words: [vec![], vec![]] };
+    // All hear of a failure here: nobody waits for the tokens of one that has gone.
+    let failed = part.load(&reader, &files).err();
+    let failures = failures.exchange(worker, vec![(index as u64, failed)]);
+    if let Some(failed) = failures.into_iter().find_map(|(_, failed)| failed) {
+        return Err(failed);
+    }
+    let [training, test] = part.words;
+    let unknown = test.iter().filter(|&&word| word == UNKNOWN).count() as u64;
+    let depth = plan.depth();
+    let each = |words: &[u32], show: &mut Visit<'_>| each_token(words, &symbols, depth, show);
+    let deal = agree(worker, route, plan.schedule.shards, symbols.all(), |show| each(&training, show));
+    let mut shuffle = Shuffle::new(worker, route, &deal, depth, symbols.all());
+    each(&training, &mut |context, outcome| shuffle.push(context, outcome));
+    drop(training);
+    let tokens = shuffle.finish();
+    let seated = tokens.iter().map(|(&shard, tokens)| (shard, tokens.count())).collect();
+    let mut shuffle = Shuffle::more(worker, route, &deal, depth, tokens);
+    each(&test, &mut |context, outcome| shuffle.push(context, outcome));
+    let tokens = shuffle.finish();
     let test_unknown = sums.exchange(worker, vec![(index as u64, unknown)]).iter().map(|(_, unknown)| unknown).sum();
     Ok(Text {
         symbols,
+        deal,
         tokens,
+        seated,
         problems,
         training_tokens: total(0),
         training_sentences: sentences(0),
@@ -322,24 +341,20 @@ impl Reader<'_> {
     }
 }
 
-/// Keeps the sentences of a worker's shards.
-struct Loader<'a> {
+/// The run of sentences that a worker reads.
+struct Part<'a> {
     vocabulary: &'a Vocabulary,
     symbols: Symbols,
     totals: [u64; 2],
-    shards: u32,
-    is_mine: Box<dyn Fn(u32) -> bool>,
-    holds_all: bool,
+    index: usize,
+    peers: u32,
+    /// To train and to test on: sentences, each with a begin before it and an end behind it.
+    words: [Vec<u32>; 2],
 }
 
-impl Loader<'_> {
-    /// The tokens, and how many of the own test tokens are unknown.
-    fn load(&self, reader: &Reader<'_>, files: &[Size], depth: usize) -> Result<(Tokens, u64), String> {
-        let mut tokens = Tokens { begin: self.symbols.begin, depth, ..Tokens::default() };
-        // Places of tokens by what they are for: test or not, mine or held, and shard.
-        let mut places: BTreeMap<(bool, bool, u32), Vec<u32>> = BTreeMap::new();
-        let (mut before, mut unknown) = ([0; 2], 0);
-        let mut sentence = vec![];
+impl Part<'_> {
+    fn load(&mut self, reader: &Reader<'_>, files: &[Size]) -> Result<(), String> {
+        let mut before = [0; 2];
         for (file, size) in (0..).zip(files) {
             if !self.needs(&before, size) {
                 (0..2).for_each(|of| before[of] += size.tokens[of]);
@@ -347,52 +362,51 @@ impl Loader<'_> {
             }
             let keep = |is_test: bool, line: &str| {
                 let of = usize::from(is_test);
-                sentence.clear();
-                each_word(&reader.corpus.tokenisation, line, |word| sentence.push(self.vocabulary.id(word)));
-                sentence.push(self.symbols.end);
-                let length = sentence.len() as u64;
-                let shard = shard_of(before[of], length, self.totals[of], self.shards);
+                let words = &mut self.words[of];
+                let start = words.len();
+                words.push(self.symbols.begin);
+                each_word(&reader.corpus.tokenisation, line, |word| words.push(self.vocabulary.id(word)));
+                words.push(self.symbols.end);
+                let length = (words.len() - start - 1) as u64;
+                let part = shard_of(before[of], length, self.totals[of], self.peers);
                 before[of] += length;
-                let is_mine = (self.is_mine)(shard);
-                if !is_mine && (is_test || !self.holds_all) {
-                    return;
-                }
-                tokens.words.push(self.symbols.begin);
-                let at = tokens.words.len() as u32;
-                let shard = if is_mine { shard } else { 0 };
-                places.entry((!is_mine, is_test, shard)).or_default().extend((0..length as u32).map(|i| at + i));
-                tokens.words.extend_from_slice(&sentence);
-                if is_test {
-                    unknown += sentence.iter().filter(|&&word| word == UNKNOWN).count() as u64;
+                if part as usize != self.index {
+                    words.truncate(start);
                 }
             };
             reader.each_sentence(file, keep, &mut |_| ())?;
         }
-        for ((is_held, is_test, shard), places) in places {
-            let start = tokens.at.len();
-            tokens.at.extend(places);
-            match (is_held, is_test) {
-                (true, _) => None,
-                (_, true) => tokens.test.insert(shard, start..tokens.at.len()),
-                (_, false) => tokens.training.insert(shard, start..tokens.at.len()),
-            };
-        }
-        Ok((tokens, unknown))
+        Ok(())
     }
 
-    /// Whether a file that begins after `before` tokens has any of a shard that is mine.
+    /// Whether a file that begins after `before` tokens has any of this part.
     fn needs(&self, before: &[u64; 2], size: &Size) -> bool {
         let touches = |of: usize| {
             let (tokens, total) = (size.tokens[of], self.totals[of]);
             if tokens == 0 {
                 return false;
             }
-            // A sentence belongs to the shard of its middle, which lies within the file.
-            let first = shard_of(before[of], 0, total, self.shards);
-            let last = shard_of(before[of] + tokens, 0, total, self.shards);
-            (of == 0 && self.holds_all) || (first..=last).any(|shard| (self.is_mine)(shard))
+            // A sentence belongs to the part of its middle, which lies within the file.
+            let first = shard_of(before[of], 0, total, self.peers);
+            let last = shard_of(before[of] + tokens, 0, total, self.peers);
+            (first..=last).contains(&(self.index as u32))
         };
         touches(0) || touches(1)
+    }
+}
+
+/// Shows each token of some sentences: up to `depth` words before it, nearest first and the begin of the sentence last, and
+/// the token.
+pub fn each_token(words: &[u32], symbols: &Symbols, depth: usize, show: &mut Visit<'_>) {
+    let (mut context, mut length) = ([0; DEEPEST], 0);
+    for &word in words {
+        if word == symbols.begin {
+            (context[0], length) = (word, depth.min(1));
+            continue;
+        }
+        show(&context[..length], word);
+        context.copy_within(..depth.saturating_sub(1), 1);
+        (context[0], length) = (word, depth.min(length + 1));
     }
 }
 
@@ -401,12 +415,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contexts_end_where_the_sentence_begins() {
+    fn contexts_end_with_the_begin_of_the_sentence() {
         // <s> 5 6 </s>, with </s> = 7 and <s> = 8
-        let tokens =
-            Tokens { words: vec![8, 5, 6, 7, 8, 7], begin: 8, at: vec![1, 2, 3, 5], depth: 2, ..Tokens::default() };
+        let symbols = Symbols { end: 7, begin: 8 };
+        let shown = |depth: usize| {
+            let mut shown: Vec<(Vec<u32>, u32)> = vec![];
+            let mut show = |context: &[u32], word| shown.push((context.to_vec(), word));
+            each_token(&[8, 5, 6, 7, 8, 7], &symbols, depth, &mut show);
+            shown
+        };
+        let expected = |depth: usize| {
+            let contexts = [(vec![8], 5), (vec![5, 8], 6), (vec![6, 5, 8], 7), (vec![8], 7)];
+            contexts.map(|(context, word)| (context[..depth.min(context.len())].to_vec(), word))
+        };
+        for depth in 0..5 {
+            assert_eq!(shown(depth), expected(depth), "{depth}");
+        }
+        let mut tokens = Tokens::new(symbols, 2);
+        [vec![5, 6, 7], vec![7]].iter().for_each(|sentence| tokens.push_sentence(sentence));
         let context = |token| (0..2).map_while(|depth| tokens.element(token, depth)).collect::<Vec<_>>();
-        assert_eq!((context(0), context(1), context(2), context(3)), (vec![8], vec![5, 8], vec![6, 5], vec![8]));
-        assert_eq!([0, 1, 2, 3].map(|token| tokens.outcome(token)), [5, 6, 7, 7]);
+        let own: Vec<_> = (0..tokens.count()).map(|token| (context(token), tokens.outcome(token))).collect();
+        assert_eq!(own, expected(2));
     }
 }

@@ -55,7 +55,10 @@ impl KeptHierarchy {
 
     /// What parts of the tokens have taught, as one: their contexts are of one part each, but for the shortest, of which all
     /// parts have the same counts.
-    pub fn merge(parts: &[KeptHierarchy]) -> KeptHierarchy {
+    pub fn merge(mut parts: Vec<KeptHierarchy>) -> KeptHierarchy {
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
         let (mut customers, mut tables, mut origins) = (vec![], vec![], vec![]);
         let trees: Vec<&KeptTree> = parts.iter().map(|part| &part.tree).collect();
         let tree = KeptTree::merge(&trees, |part, kind| match kind {
@@ -315,7 +318,9 @@ mod tests {
 
     use super::*;
     use crate::cluster::rng::{Purpose, generator};
-    use crate::restaurant::franchise::{Franchise, KEY, shard_of};
+    use crate::restaurant::deal::{Deal, Keys};
+    use crate::restaurant::franchise::Franchise;
+    use crate::restaurant::lone::SHORTEST;
     use crate::restaurant::merge::Change;
     use crate::restaurant::tree::{Paths, Sorted};
 
@@ -346,17 +351,18 @@ mod tests {
     fn train(lists: &Lists, is_cut: bool) -> Distribution {
         let mut sorted = Sorted::new(lists);
         if is_cut {
-            sorted.cut_lone();
+            sorted.cut_lone(SHORTEST);
         }
         let planted = Tree::plant_sorted(lists, sorted);
         let tails = if is_cut { Tails::new(lists, &planted) } else { Tails::default() };
         let base = 1.0 / f64::from(OUTCOMES);
-        let mut franchise = Franchise::new(planted, &[0], 1, Parameters::new(DEPTH, 0.6, 0.8), base);
+        let mut franchise = Franchise::new(Arc::new(Deal::alone()), Parameters::new(DEPTH, 0.6, 0.8), base, None);
+        franchise.add(0, planted, lists, lists.count());
         let mut rng = generator(3, Purpose::Sweep, 0, 0);
         franchise.seat(0, &mut rng);
         (0..3).for_each(|_| franchise.sweep(0, &mut rng));
-        let (tree, parameters) = franchise.into_tree();
-        let kept = KeptHierarchy::of(&tree, &parameters, OUTCOMES).with_tails(tails);
+        let (shards, parameters) = franchise.into_shards();
+        let kept = KeptHierarchy::of(&shards[&0].tree, &parameters, OUTCOMES).with_tails(tails);
         assert_eq!(kept.validate(DEPTH, OUTCOMES, 1000), Ok(()));
         Distribution::new(Arc::new(kept))
     }
@@ -370,7 +376,7 @@ mod tests {
     /// What tokens have taught where every dish has one table.
     fn at_one_table(lists: &Lists) -> KeptHierarchy {
         let mut sorted = Sorted::new(lists);
-        sorted.cut_lone();
+        sorted.cut_lone(SHORTEST);
         let planted = Tree::plant_sorted(lists, sorted);
         let tails = Tails::new(lists, &planted);
         let mut tree = planted.tree;
@@ -381,14 +387,20 @@ mod tests {
 
     /// What the tokens of several shards have taught apart is what they teach together, where contexts are of one shard.
     fn assert_parts_make_up_the_whole(tokens: &[[u32; DEPTH + 1]], shards: u32) {
-        let is_of = |token: &[u32; DEPTH + 1], shard| shard_of(token[..DEPTH].iter().copied(), shards) == shard;
+        let mut by_element = vec![0; 1000];
+        tokens.iter().for_each(|token| by_element[token[0] as usize] += 1);
+        let keys = Keys::new(&by_element, shards);
+        let counts = vec![1; keys.count()];
+        let deal = Deal::new(keys, &counts);
+        let is_of =
+            |token: &[u32; DEPTH + 1], shard| deal.shard_of(token[..DEPTH].iter().copied(), token[DEPTH]) == shard;
         let of = |shard: u32| Lists(tokens.iter().filter(|token| is_of(token, shard)).copied().collect());
         let parts: Vec<KeptHierarchy> = (0..shards).map(|shard| at_one_table(&of(shard))).collect();
-        let (merged, whole) = (KeptHierarchy::merge(&parts), at_one_table(&Lists(tokens.to_vec())));
+        let (merged, whole) = (KeptHierarchy::merge(parts), at_one_table(&Lists(tokens.to_vec())));
         assert_eq!(merged.tree, whole.tree);
         assert_eq!(merged.tails, whole.tails);
         assert_eq!(merged.validate(DEPTH, OUTCOMES, 1000), Ok(()));
-        let first = whole.tree.dishes(whole.tree.level(KEY).start).start;
+        let first = whole.tree.dishes(whole.tree.level(2).start).start;
         assert_eq!(merged.customers[first..], whole.customers[first..]);
         assert_eq!(merged.tables, whole.tables);
     }

@@ -40,7 +40,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let training = Training {
         schedule: &plan.schedule,
         fingerprint: plan.fingerprint(),
-        layout: "parser 1",
+        layout: "parser 2",
         rest: String::new(),
         unit: Unit::Sweeps,
     };
@@ -140,9 +140,8 @@ pub fn supervise(
         OracleKind::Static => {
             let is_lexicalised = plan.model.lexicalised;
             let tokeniser = Tokeniser { lexicon, system: plan.model.system, contexts: &plan.contexts, is_lexicalised };
-            let tokens = tokeniser.tokens(treebank, plan.schedule.shards, is_mine);
             let own: Vec<u32> = own.below(plan.schedule.shards).collect();
-            let trainer = Trainer::new(plan, lexicon, &own, tokens);
+            let trainer = Trainer::new(plan, lexicon, tokeniser.tokens(treebank, plan.schedule.shards, &own));
             let mut letters = Route::new(worker, "Letters");
             let (trainer, end) = train(worker, trainer, &plan.schedule, control, |_, round| tell(round))?;
             Ok((end, gather(worker, &mut letters, trainer.hierarchies(lexicon))?))

@@ -101,8 +101,7 @@ pub(crate) fn train(text: &str, settings: ModelSettings) -> (ParserModel, Treeba
         contexts: &plan.contexts,
         is_lexicalised: plan.model.lexicalised,
     };
-    let tokens = tokeniser.tokens(&treebank, 1, |_| true);
-    let mut trainer = Trainer::new(&plan, &lexicon, &[0], tokens);
+    let mut trainer = Trainer::new(&plan, &lexicon, tokeniser.tokens(&treebank, 1, &[0]));
     trainer.draw_shard(0, 0);
     trainer.sweep_shard(0, 0..5, 0);
     let kept = {
@@ -400,7 +399,7 @@ fn counts_are_those_of_the_tokens_of_all_shards() {
                 contexts: &plan.contexts,
                 is_lexicalised: true,
             };
-            let trainer = Trainer::new(&plan, &lexicon, &[0, 1, 2], tokeniser.tokens(&treebank, 3, |_| true));
+            let trainer = Trainer::new(&plan, &lexicon, tokeniser.tokens(&treebank, 3, &[0, 1, 2]));
             let check = |trainer: &Trainer, _: &Round| assert_eq!(trainer.fault(), None);
             let (trainer, _) = training::train(worker, trainer, &plan.schedule, &control, check).unwrap();
             assert!((0..3).filter(|&shard| trainer.tokens(shard) > 0).count() > 1, "tokens are of several shards");

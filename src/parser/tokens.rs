@@ -6,74 +6,27 @@
 //! word         h^w -> word                                           at every shift but the root's
 //! ```
 //!
-//! Where a distribution has several contexts, each has all of its outcomes. Which shard a token is of follows from its context
-//! ([`crate::restaurant::franchise`]).
+//! Where a distribution has several contexts, each has all of its outcomes. Which shard a token is of follows from its context, and
+//! from how many tokens of the treebank have such contexts ([`crate::restaurant::deal`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::action::System;
 use super::configuration::Configurations;
+use super::element::Element;
 use super::gold::{Gold, Token};
 use super::job::{Contexts, Part};
 use super::lexicon::Lexicon;
 use super::treebank::{Treebank, Word};
-use crate::restaurant::column::Column;
-use crate::restaurant::franchise::shard_of;
+use crate::restaurant::deal::{Deal, Keys};
 use crate::restaurant::seating::DEEPEST;
-use crate::restaurant::tree::Paths;
+use crate::restaurant::tokens::Tokens;
 
-/// Contexts with outcomes.
-#[derive(Clone, Debug, Default)]
-pub struct Tokens {
-    /// By depth.
-    elements: Vec<Column>,
-    outcomes: Column,
-    symbols: usize,
-}
-
-impl Tokens {
-    /// Contexts have up to `depth` elements; all symbols are below `symbols`.
-    pub fn new(depth: usize, symbols: u32) -> Tokens {
-        Tokens { elements: vec![Column::default(); depth], symbols: symbols as usize, ..Tokens::default() }
-    }
-
-    #[inline]
-    pub fn push(&mut self, context: &[u32], outcome: u32) {
-        let nothing = self.symbols as u32;
-        let values = context.iter().copied().chain(std::iter::repeat(nothing));
-        self.elements.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
-        self.outcomes.push(outcome);
-    }
-}
-
-impl Paths for Tokens {
-    fn count(&self) -> usize {
-        self.outcomes.len()
-    }
-
-    fn symbols(&self) -> usize {
-        self.symbols
-    }
-
-    fn depth(&self) -> usize {
-        self.elements.len()
-    }
-
-    fn outcome(&self, token: usize) -> u32 {
-        self.outcomes.get(token)
-    }
-
-    #[inline]
-    fn element(&self, token: usize, depth: usize) -> Option<u32> {
-        self.elements.get(depth).map(|column| column.get(token)).filter(|element| (*element as usize) < self.symbols)
-    }
-
-    /// Most contexts are whole.
-    fn length(&self, token: usize) -> usize {
-        let mut length = self.elements.len();
-        while length > 0 && self.element(token, length - 1).is_none() {
-            length -= 1;
-        }
-        length
-    }
+/// The tokens of a context: how they are dealt, and those of each own shard.
+pub struct Dealt {
+    pub deal: Arc<Deal>,
+    pub tokens: BTreeMap<u32, Tokens>,
 }
 
 /// Makes tokens of trees.
@@ -85,20 +38,50 @@ pub struct Tokeniser<'a> {
 }
 
 impl Tokeniser<'_> {
-    /// Of a treebank: by context, the tokens of the shards that are `is_mine`.
-    pub fn tokens(&self, treebank: &Treebank, shards: u32, is_mine: impl Fn(u32) -> bool) -> Vec<Tokens> {
+    /// Of a treebank: by context, the tokens of the shards `own`. All workers have the same treebank, so that all come to the
+    /// same deals.
+    pub fn tokens(&self, treebank: &Treebank, shards: u32, own: &[u32]) -> Vec<Dealt> {
         let symbols = self.lexicon.symbols();
-        let mut all: Vec<Tokens> =
-            self.contexts.all.iter().map(|(_, elements)| Tokens::new(elements.len(), symbols)).collect();
+        let own = |(deal, (_, elements)): (Arc<Deal>, &(Part, Vec<Element>))| {
+            let tokens = own.iter().map(|&shard| (shard, Tokens::new(elements.len(), symbols))).collect();
+            Dealt { deal, tokens }
+        };
+        let mut all: Vec<Dealt> = self.deals(treebank, shards).into_iter().zip(&self.contexts.all).map(own).collect();
+        self.each_of(treebank, |number, context, outcome| {
+            let Dealt { deal, tokens } = &mut all[number];
+            if let Some(tokens) = tokens.get_mut(&deal.shard_of(context.iter().copied(), outcome)) {
+                tokens.push(context, outcome);
+            }
+        });
+        all
+    }
+
+    /// The deal of each context.
+    fn deals(&self, treebank: &Treebank, shards: u32) -> Vec<Arc<Deal>> {
+        let contexts = self.contexts.all.len();
+        if shards <= 1 {
+            return (0..contexts).map(|_| Arc::new(Deal::alone())).collect();
+        }
+        let mut by_element = vec![vec![0; self.lexicon.symbols() as usize]; contexts];
+        self.each_of(treebank, |number, context, _| {
+            if let Some(&first) = context.first() {
+                by_element[number][first as usize] += 1;
+            }
+        });
+        let keys: Vec<Keys> = by_element.iter().map(|tokens| Keys::new(tokens, shards)).collect();
+        let mut by_key: Vec<Vec<u64>> = keys.iter().map(|keys| vec![0; keys.count()]).collect();
+        self.each_of(treebank, |number, context, outcome| {
+            by_key[number][keys[number].key_of(context.iter().copied(), outcome) as usize] += 1;
+        });
+        keys.into_iter().zip(by_key).map(|(keys, tokens)| Arc::new(Deal::new(keys, &tokens))).collect()
+    }
+
+    /// Shows all tokens of a treebank.
+    fn each_of(&self, treebank: &Treebank, mut show: impl FnMut(usize, &[u32], u32)) {
         let mut scratch = Scratch::default();
         for sentence in 0..treebank.len() {
-            self.each(&self.lexicon.sentence(treebank, sentence), &mut scratch, |number, context, outcome| {
-                if is_mine(shard_of(context.iter().copied(), shards)) {
-                    all[number].push(context, outcome);
-                }
-            });
+            self.each(&self.lexicon.sentence(treebank, sentence), &mut scratch, &mut show);
         }
-        all
     }
 
     /// Shows the tokens of a tree, with words as the lexicon numbers them: the number of a context, its values, the outcome.

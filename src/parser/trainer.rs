@@ -5,18 +5,22 @@
 //! takes every token of each out of its restaurant and seats it again. What is exact with one shard, and what is not with
 //! several, is that of [`Franchise`].
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::distribution::KeptHierarchy;
 use super::job::{Part, Plan};
 use super::lexicon::Lexicon;
-use super::tokens::Tokens;
+use super::tokens::Dealt;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post, add_up};
+use crate::restaurant::deal::Deal;
 use crate::restaurant::franchise::Franchise;
-use crate::restaurant::lone::Tails;
+use crate::restaurant::lone::{SHORTEST, Tails};
 use crate::restaurant::parameters::Parameters;
-use crate::restaurant::tree::{Planted, Sorted, Tree};
+use crate::restaurant::shard::{SavedShard, Shard};
+use crate::restaurant::tree::{Paths, Sorted, Tree};
 
 pub struct Trainer {
     plan: Plan,
@@ -24,38 +28,55 @@ pub struct Trainer {
     contexts: Range<usize>,
     /// One for each of them.
     parts: Vec<Franchise>,
-    /// Contexts of single tokens, where these were cut off.
-    tails: Vec<Tails>,
+    /// By part and own shard: contexts of single tokens, if these were cut off.
+    tails: Vec<BTreeMap<u32, Tails>>,
 }
 
 impl Trainer {
     /// The model of a worker with the tokens of its own shards, of all contexts.
-    pub fn new(plan: &Plan, lexicon: &Lexicon, own: &[u32], tokens: Vec<Tokens>) -> Trainer {
-        let plant = |(at, tokens): (usize, Tokens)| franchise(plan, lexicon, at, Tree::plant(&tokens), own);
+    pub fn new(plan: &Plan, lexicon: &Lexicon, all: Vec<Dealt>) -> Trainer {
         let contexts = 0..plan.contexts.all.len();
-        let parts: Vec<Franchise> = contexts.clone().zip(tokens).map(plant).collect();
-        Trainer { plan: plan.clone(), contexts, tails: vec![Tails::default(); parts.len()], parts }
+        let plant = |(at, dealt): (usize, Dealt)| {
+            let mut part = franchise(plan, lexicon, at, dealt.deal);
+            for (shard, tokens) in dealt.tokens {
+                part.add(shard, Tree::plant(&tokens), &tokens, tokens.count());
+            }
+            part
+        };
+        let parts: Vec<Franchise> = contexts.clone().zip(all).map(plant).collect();
+        Trainer { plan: plan.clone(), contexts, tails: vec![BTreeMap::new(); parts.len()], parts }
     }
 
-    /// The same of one context alone, as if it were trained with the others, where contexts of single tokens are cut off
+    /// The same of one context alone, as if it were trained with the others, with contexts of single tokens cut off
     /// ([`crate::restaurant::lone`]).
-    pub fn of_one(plan: &Plan, lexicon: &Lexicon, own: &[u32], at: usize, tokens: Tokens) -> Trainer {
-        let mut sorted = Sorted::new(&tokens);
-        sorted.cut_lone();
-        let planted = Tree::plant_sorted(&tokens, sorted);
-        let tails = Tails::new(&tokens, &planted);
-        drop(tokens); // they are large, and no longer needed
-        let part = franchise(plan, lexicon, at, planted, own);
+    pub fn of_one(plan: &Plan, lexicon: &Lexicon, at: usize, dealt: Dealt) -> Trainer {
+        let mut part = franchise(plan, lexicon, at, dealt.deal);
+        let mut tails = BTreeMap::new();
+        for (shard, tokens) in dealt.tokens {
+            let mut sorted = Sorted::new(&tokens);
+            sorted.cut_lone(SHORTEST);
+            let planted = Tree::plant_sorted(&tokens, sorted);
+            tails.insert(shard, Tails::new(&tokens, &planted));
+            part.add(shard, planted, &tokens, tokens.count());
+        }
         Trainer { plan: plan.clone(), contexts: at..at + 1, parts: vec![part], tails: vec![tails] }
     }
 
     /// What was learned from the own shards' tokens, by context.
     pub fn hierarchies(self, lexicon: &Lexicon) -> Vec<KeptHierarchy> {
         let contexts = self.plan.contexts.all[self.contexts].iter().zip(self.parts).zip(self.tails);
-        let keep = |(((part, _), franchise), tails): ((&(Part, _), Franchise), Tails)| {
+        let keep = |(((part, _), franchise), mut tails): ((&(Part, _), Franchise), BTreeMap<u32, Tails>)| {
             let outcomes = lexicon.outcomes(*part, self.plan.model.system);
-            let (tree, parameters) = franchise.into_tree();
-            KeptHierarchy::of(&tree, &parameters, outcomes).with_tails(tails)
+            let (shards, parameters) = franchise.into_shards();
+            let keep = |(number, shard): (u32, Shard)| {
+                KeptHierarchy::of(&shard.tree, &parameters, outcomes)
+                    .with_tails(tails.remove(&number).unwrap_or_default())
+            };
+            let parts: Vec<KeptHierarchy> = shards.into_iter().map(keep).collect();
+            match parts.len() {
+                0 => KeptHierarchy::of(&Tree::default(), &parameters, outcomes),
+                _ => KeptHierarchy::merge(parts),
+            }
         };
         contexts.map(keep).collect()
     }
@@ -74,39 +95,37 @@ impl Trainer {
 }
 
 /// The restaurants of a context.
-fn franchise(plan: &Plan, lexicon: &Lexicon, context: usize, planted: Planted, own: &[u32]) -> Franchise {
+fn franchise(plan: &Plan, lexicon: &Lexicon, context: usize, deal: Arc<Deal>) -> Franchise {
     let (part, elements) = &plan.contexts.all[context];
     let parameters = Parameters::new(elements.len(), plan.model.discount, plan.model.strength);
     let base = 1.0 / f64::from(lexicon.outcomes(*part, plan.model.system));
-    Franchise::new(planted, own, plan.schedule.shards, parameters, base)
+    Franchise::new(deal, parameters, base, None)
 }
 
 impl Model for Trainer {
-    /// Tables of each part.
-    type Saved = Vec<Vec<u32>>;
+    /// Of each part.
+    type Saved = Vec<SavedShard>;
     type Shared = Vec<Parameters>;
 
     fn draw_shard(&mut self, number: u32, _: u32) {
         for part in 0..self.parts.len() {
             let mut rng = self.rng(Purpose::Initial, part, number, 0);
             self.parts[part].seat(number, &mut rng);
-            self.parts[part].note();
         }
     }
 
-    fn load_shard(&mut self, number: u32, saved: Vec<Vec<u32>>) -> Result<(), String> {
+    fn load_shard(&mut self, number: u32, saved: Vec<SavedShard>) -> Result<(), String> {
         if saved.len() != self.parts.len() {
             return Err(format!("the checkpoint of shard {number} is not that of a parser"));
         }
-        self.parts.iter_mut().zip(saved).for_each(|(part, tables)| part.load(number, tables));
-        Ok(())
+        self.parts.iter_mut().zip(saved).try_for_each(|(part, saved)| part.load(number, saved))
     }
 
-    fn save_shard(&self, number: u32) -> Vec<Vec<u32>> {
+    fn save_shard(&self, number: u32) -> Vec<SavedShard> {
         self.parts.iter().map(|part| part.save(number)).collect()
     }
 
-    /// Nothing: what was drawn or loaded is noted already.
+    /// Nothing: changes are known from the counts.
     fn count_shard(&mut self, _: u32) {}
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, _: u32) {
@@ -115,7 +134,6 @@ impl Model for Trainer {
                 let mut rng = self.rng(Purpose::Sweep, part, number, sweep);
                 self.parts[part].sweep(number, &mut rng);
             }
-            self.parts[part].note();
         }
     }
 

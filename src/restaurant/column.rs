@@ -1,4 +1,4 @@
-//! A list of numbers that takes as many bytes for each as the largest needs: tags and actions one, words two or four.
+//! A list of numbers that takes as many bytes for each as the largest needs: tags and actions one, words two or three.
 //!
 //! The contexts of a large corpus are mostly tags; as `u32` they would take twice the memory.
 
@@ -6,7 +6,22 @@
 pub enum Column {
     One(Vec<u8>),
     Two(Vec<u16>),
+    Three(Vec<[u8; 3]>),
     Four(Vec<u32>),
+}
+
+/// Numbers that fit into three bytes.
+const THREE: u32 = (1 << 24) - 1;
+
+#[inline]
+fn pack(value: u32) -> [u8; 3] {
+    let [a, b, c, _] = value.to_le_bytes();
+    [a, b, c]
+}
+
+#[inline]
+fn unpack([a, b, c]: [u8; 3]) -> u32 {
+    u32::from_le_bytes([a, b, c, 0])
 }
 
 impl Default for Column {
@@ -22,6 +37,7 @@ impl Column {
         match self {
             Column::One(list) if value <= u32::from(u8::MAX) => list.push(value as u8),
             Column::Two(list) if value <= u32::from(u16::MAX) => list.push(value as u16),
+            Column::Three(list) if value <= THREE => list.push(pack(value)),
             Column::Four(list) => list.push(value),
             _ => {
                 self.widen();
@@ -33,7 +49,8 @@ impl Column {
     fn widen(&mut self) {
         *self = match std::mem::take(self) {
             Column::One(list) => Column::Two(list.into_iter().map(u16::from).collect()),
-            Column::Two(list) => Column::Four(list.into_iter().map(u32::from).collect()),
+            Column::Two(list) => Column::Three(list.into_iter().map(|value| pack(u32::from(value))).collect()),
+            Column::Three(list) => Column::Four(list.into_iter().map(unpack).collect()),
             widest => widest,
         };
     }
@@ -43,6 +60,7 @@ impl Column {
         match self {
             Column::One(list) => u32::from(list[at]),
             Column::Two(list) => u32::from(list[at]),
+            Column::Three(list) => unpack(list[at]),
             Column::Four(list) => list[at],
         }
     }
@@ -51,6 +69,7 @@ impl Column {
         match self {
             Column::One(list) => list.len(),
             Column::Two(list) => list.len(),
+            Column::Three(list) => list.len(),
             Column::Four(list) => list.len(),
         }
     }
@@ -66,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_column_widens_and_keeps_its_numbers() {
-        let numbers = [0, 255, 7, 256, 65_535, 3, 65_536, u32::MAX, 1];
+        let numbers = [0, 255, 7, 256, 65_535, 3, 65_536, 16_777_215, 2, 16_777_216, u32::MAX, 1];
         let mut column = Column::default();
         for (at, &number) in numbers.iter().enumerate() {
             column.push(number);
@@ -75,6 +94,7 @@ mod tests {
             let is_as_narrow_as_can_be = match number_of_bytes(&numbers[..=at]) {
                 1 => matches!(column, Column::One(_)),
                 2 => matches!(column, Column::Two(_)),
+                3 => matches!(column, Column::Three(_)),
                 _ => matches!(column, Column::Four(_)),
             };
             assert!(is_as_narrow_as_can_be, "{column:?}");
@@ -85,6 +105,7 @@ mod tests {
         match numbers.iter().max() {
             Some(0..256) | None => 1,
             Some(256..65_536) => 2,
+            Some(65_536..16_777_216) => 3,
             _ => 4,
         }
     }

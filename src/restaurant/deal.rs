@@ -39,6 +39,11 @@ impl Keys {
         Keys { shards: shards.max(1), is_split: tokens.iter().map(is_split).collect() }
     }
 
+    /// The elements that are split, rising.
+    pub fn split(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.is_split).filter(|(_, is_split)| **is_split).map(|(element, _)| element)
+    }
+
     /// How many keys there are.
     pub fn count(&self) -> usize {
         self.is_split.len() + BUCKETS as usize
@@ -90,6 +95,11 @@ impl Deal {
         Deal { keys, homes }
     }
 
+    /// All tokens are of one shard.
+    pub fn alone() -> Deal {
+        Deal { keys: Keys { shards: 1, is_split: vec![] }, homes: vec![] }
+    }
+
     pub fn shards(&self) -> u32 {
         self.keys.shards
     }
@@ -108,7 +118,7 @@ impl Deal {
     pub fn is_top(&self, context: &[u32]) -> bool {
         match context {
             [] => self.keys.shards > 1,
-            [first] => self.keys.is_split(*first),
+            [first] => self.keys.shards > 1 && self.keys.is_split(*first),
             _ => false,
         }
     }

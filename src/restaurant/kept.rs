@@ -55,11 +55,37 @@ impl KeptTree {
                 }
             }
         }
-        let all = kept.elements.len() as u32;
-        kept.levels.push(all);
-        kept.children.resize(all as usize + 1, all);
-        kept.dishes.push(kept.outcomes.len() as u32);
+        kept.finish();
         kept
+    }
+
+    /// A tree may also be built step by step, level by level from the root on, in the order of contexts: each level begins,
+    /// and then comes, for each restaurant of the level above, [`KeptTree::begin_children`], with its children behind it.
+    pub fn begin_level(&mut self) {
+        self.levels.push(self.elements.len() as u32);
+    }
+
+    /// The next restaurant of the level above has the children that are pushed next.
+    pub fn begin_children(&mut self) {
+        self.children.push(self.elements.len() as u32);
+    }
+
+    /// Adds a restaurant by the last element of its context; its dishes are pushed next.
+    pub fn push_restaurant(&mut self, element: u32) {
+        self.elements.push(element);
+        self.dishes.push(self.outcomes.len() as u32);
+    }
+
+    pub fn push_dish(&mut self, outcome: u32) {
+        self.outcomes.push(outcome);
+    }
+
+    /// Ends the last level.
+    pub fn finish(&mut self) {
+        let all = self.elements.len() as u32;
+        self.levels.push(all);
+        self.children.resize(all as usize + 1, all);
+        self.dishes.push(self.outcomes.len() as u32);
     }
 
     /// Trees of parts of the tokens, as one: restaurants of the same context are one, and so are their dishes of the same
@@ -106,10 +132,7 @@ impl KeptTree {
             }
             (sources, ends) = (below, below_ends);
         }
-        let all = kept.elements.len() as u32;
-        kept.levels.push(all);
-        kept.children.push(all);
-        kept.dishes.push(kept.outcomes.len() as u32);
+        kept.finish();
         kept
     }
 

@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use super::tree::{Paths, Planted, Sorted, Tree};
 
-/// Contexts of this length stay, even where one token alone has them: whoever asks which outcomes a first element has had
-/// finds them all in restaurants.
+/// In a parser, contexts of this length stay even if one token alone has them: whoever asks which outcomes a first element has
+/// had finds them all in restaurants.
 pub const SHORTEST: usize = 2;
 
 impl Sorted {
-    /// Cuts every context to what it shares with another token's. All tokens whose contexts begin with the same [`SHORTEST`]
-    /// elements have to be there.
-    pub fn cut_lone(&mut self) {
+    /// Cuts every context to what it shares with another token's, but never below `shortest` elements. All tokens whose
+    /// contexts begin with the same `shortest + 1` elements have to be there.
+    pub fn cut_lone(&mut self, shortest: usize) {
         for place in 0..self.order.len() {
             let next = self.shared.get(place + 1).copied().unwrap_or(0);
-            let least = self.lengths[place].min(SHORTEST as u8);
+            let least = self.lengths[place].min(shortest as u8);
             self.lengths[place] = self.shared[place].max(next).max(least);
         }
     }
@@ -224,6 +224,74 @@ impl Tails {
                 let mut tails = self.levels[level].0..self.levels[level + 1].0;
                 tails.all(|tail| read(&self.bytes, outcome(level, tail), width) < outcomes)
             })
+    }
+}
+
+/// Of each token whose context was cut, in the order of contexts: the elements that were cut off. From these the whole tree
+/// can be made again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rests {
+    /// Bytes of an element.
+    width: u8,
+    /// By token: the number of elements, and these.
+    bytes: Vec<u8>,
+}
+
+impl Rests {
+    /// Those of the first `seated` tokens.
+    pub fn new(paths: &impl Paths, planted: &Planted, seated: usize) -> Rests {
+        let width = width_of(paths.symbols() as u32);
+        let cut = || {
+            let seated = planted.order.iter().zip(&planted.leaves).filter(|(token, _)| (**token as usize) < seated);
+            let lengths = seated.map(|(&token, &leaf)| {
+                let token = token as usize;
+                (token, planted.tree.depth_of(leaf)..paths.length(token))
+            });
+            lengths.filter(|(_, cut)| !cut.is_empty())
+        };
+        let size: usize = cut().map(|(_, cut)| 1 + cut.len() * usize::from(width)).sum();
+        let mut rests = Rests { width, bytes: vec![0; size + READ] };
+        let mut at = 0;
+        for (token, cut) in cut() {
+            write(&mut rests.bytes, &mut at, cut.len() as u32, 1);
+            for depth in cut {
+                let element = paths.element(token, depth).expect("an element that was cut off");
+                write(&mut rests.bytes, &mut at, element, width);
+            }
+        }
+        rests
+    }
+
+    /// Where the first token's are.
+    pub fn begin(&self) -> Rest<'_> {
+        Rest { rests: self, at: 0 }
+    }
+}
+
+/// What was cut off of a token's context.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest<'r> {
+    rests: &'r Rests,
+    at: usize,
+}
+
+impl Rest<'_> {
+    /// The number of elements.
+    #[inline]
+    pub fn length(&self) -> usize {
+        usize::from(self.rests.bytes[self.at])
+    }
+
+    #[inline]
+    pub fn element(&self, number: usize) -> u32 {
+        let width = self.rests.width;
+        read(&self.rests.bytes, self.at + 1 + number * usize::from(width), width)
+    }
+
+    /// Goes on to the next token's.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.at += 1 + self.length() * usize::from(self.rests.width);
     }
 }
 

@@ -6,8 +6,7 @@
 //! the deepest restaurants up, where a dish's customers are known before its tables: 1 <= t <= c where there is a
 //! customer, and 0 otherwise. What is put right at a dish changes the customers of its parent, and so on to the root.
 //!
-//! All dishes of one outcome are a path to one root dish, so a worker that owns an outcome can put right all of it by
-//! itself ([`super::owners`]).
+//! All dishes of one outcome have one root dish, so whoever owns an outcome can put right all of it alone ([`super::top`]).
 
 use super::tree::{Dish, NONE, Tree, Visits};
 
@@ -105,6 +104,13 @@ impl Tree {
         if parent != NONE && change.tables != 0 {
             marks.set(parent);
         }
+    }
+
+    /// Adds tokens that stop at a dish, without tables.
+    pub fn come(&mut self, dish: u32, tokens: u32) {
+        let dish = &mut self.dishes[dish as usize];
+        dish.customers += tokens;
+        self.restaurants[dish.restaurant as usize].customers += tokens;
     }
 
     /// Adds `change` to the counts of the dish, of its restaurant and of its parent, whose customers its tables are.

@@ -10,10 +10,12 @@
 //! - `column`: lists of numbers in as few bytes as they need
 //! - `lone`: contexts that one token alone has, which need no restaurants
 //! - `deal`: which shard a token belongs to, by its context
-//! - `franchise`: a tree whose tokens are dealt to shards by their contexts, as models of the sweep driver keep it
+//! - `franchise`: one process whose tokens are dealt to shards by their contexts, as models of the sweep driver keep it;
+//!   `shard`: the restaurants of one shard; `top`: those that all shards share, and their synchronisation
+//! - `tokens`, `shuffle`: tokens with their contexts, and on their way to the workers of their shards
+//! - `kept`, `counted`: a tree as it is kept in a model file, and with its counts; `stream`: the same on its way
 //! - `growing`: a tree whose contexts are made when they are first needed
 //! - `merge`: seatings of several shards, brought together and set right
-//! - `owners`: who adds up what, where the restaurants are spread over workers
 //!
 //! # Why counts only
 //!
@@ -38,6 +40,7 @@
 pub mod base;
 pub mod chance;
 pub mod column;
+pub mod counted;
 pub mod deal;
 pub mod franchise;
 pub mod growing;
@@ -45,11 +48,15 @@ pub mod kept;
 pub mod lone;
 pub mod merge;
 pub mod order;
-pub mod owners;
 pub mod parameters;
 pub mod seating;
+pub mod shard;
+pub mod shuffle;
 pub mod stirling;
+pub mod stream;
+pub mod tokens;
+pub mod top;
 pub mod tree;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

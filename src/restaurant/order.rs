@@ -60,27 +60,39 @@ impl Default for Scratch {
 
 /// Seats a token of the path: draws its order from p(n | h) p(w | h_n), and returns it. `changed` is shown each dish whose
 /// tables change.
+///
+/// `is_cut`: the token's context is longer than the path, and no other token has the rest of it ([`super::lone`]). Then all
+/// longer orders have the p(w | h_n) of the path's end, and the order that is returned for them is one more than the path's
+/// depth: the token passes the last restaurant, and stops somewhere beyond.
 #[inline]
+#[allow(clippy::too_many_arguments)] // what `House::add` takes, and the two that orders follow from
 pub fn add(
     house: &House,
     prior: &StopPrior,
     tree: &mut Tree,
     path: &Path,
+    is_cut: bool,
     scratch: &mut Scratch,
     changed: &mut impl FnMut(u32, bool),
     rng: &mut Generator,
 ) -> usize {
+    let end = path.depth();
     house.probabilities(tree, path, &mut scratch.words);
     prior.orders(&tree.visits, path, &mut scratch.orders);
     let mut sum = 0.0;
-    for depth in 0..=path.depth() {
+    for depth in 0..=end {
         sum += scratch.orders[depth] * scratch.words[depth];
         scratch.orders[depth] = sum;
     }
     let lot = unit(rng) * sum;
-    let order = (0..path.depth()).find(|&depth| lot < scratch.orders[depth]).unwrap_or(path.depth());
-    house.add(tree, path, order, &scratch.words, changed, rng);
-    tree.visit(path.dish(order), 1);
+    let mut order = (0..end).find(|&depth| lot < scratch.orders[depth]).unwrap_or(end);
+    if is_cut && order == end {
+        let before = end.checked_sub(1).map_or(0.0, |depth| scratch.orders[depth]);
+        let stop = prior.probability(tree.visits[path.restaurant(end) as usize]);
+        order += usize::from(lot - before >= stop * (sum - before));
+    }
+    house.add(tree, path, order.min(end), &scratch.words, changed, rng);
+    visit(tree, path, order, 1);
     order
 }
 
@@ -94,8 +106,21 @@ pub fn remove(
     changed: &mut impl FnMut(u32, bool),
     rng: &mut Generator,
 ) {
-    house.remove(tree, path, order, changed, rng);
-    tree.visit(path.dish(order), -1);
+    house.remove(tree, path, order.min(path.depth()), changed, rng);
+    visit(tree, path, order, -1);
+}
+
+/// Notes that `tokens` more of an order stop and pass on the path.
+#[inline]
+pub fn visit(tree: &mut Tree, path: &Path, order: usize, tokens: i32) {
+    for depth in 0..order.min(path.depth() + 1) {
+        let visits = &mut tree.visits[path.restaurant(depth) as usize];
+        visits.passes = visits.passes.wrapping_add_signed(tokens);
+    }
+    if order <= path.depth() {
+        let visits = &mut tree.visits[path.restaurant(order) as usize];
+        visits.stops = visits.stops.wrapping_add_signed(tokens);
+    }
 }
 
 /// p(w | h) of the path's word, over all orders.

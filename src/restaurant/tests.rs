@@ -17,7 +17,7 @@ use crate::math::exactness::{Draws, Mean, assert_exact, assert_mean};
 use crate::math::{gamma_ln, ln};
 
 /// Tokens given as lists: the context, most important element first, and the outcome last.
-struct Lists(Vec<Vec<u32>>, usize);
+pub(crate) struct Lists(pub Vec<Vec<u32>>, pub usize);
 
 impl Paths for Lists {
     fn count(&self) -> usize {
@@ -57,14 +57,14 @@ fn stirling(a: f64, n: usize, m: usize) -> f64 {
 }
 
 /// The weight of a restaurant's seating: (b | a)_T / (b)_C, times S_a(c, t) for each dish.
-fn weight(a: f64, b: f64, dishes: &[(usize, usize)]) -> f64 {
+pub(crate) fn weight(a: f64, b: f64, dishes: &[(usize, usize)]) -> f64 {
     let (customers, tables) = dishes.iter().fold((0, 0), |sum, dish| (sum.0 + dish.0, sum.1 + dish.1));
     let opened: f64 = (1..tables).map(|i| b + a * i as f64).product();
     let seated: f64 = (1..customers).map(|i| b + i as f64).product();
     opened / seated * dishes.iter().map(|&(c, t)| stirling(a, c, t)).product::<f64>()
 }
 
-fn tables_for(customers: usize) -> std::ops::RangeInclusive<usize> {
+pub(crate) fn tables_for(customers: usize) -> std::ops::RangeInclusive<usize> {
     customers.min(1)..=customers
 }
 
@@ -296,7 +296,7 @@ fn orders_of_tokens_have_their_exact_distribution() {
             if sweep > 0 {
                 order::remove(&mut house, &mut tree, &path, orders[token], &mut |_, _| (), &mut rng);
             }
-            orders[token] = order::add(&house, &prior, &mut tree, &path, &mut scratch, &mut |_, _| (), &mut rng);
+            orders[token] = order::add(&house, &prior, &mut tree, &path, false, &mut scratch, &mut |_, _| (), &mut rng);
         }
         if sweep > 0 {
             *seen.entry(orders.clone()).or_insert(0.0) += 1.0;

@@ -2,7 +2,7 @@
 //!
 //! Given the trees, the hierarchies of a parser have nothing to do with each other: so each is trained by itself, as a
 //! training of its own under the sweep driver, with the draws that it would have among the others. Its tokens go to the
-//! workers whose shards their contexts are of ([`super::shuffle`]). Memory is that of the own part of the largest one, and, on
+//! workers whose shards their contexts are of ([`crate::restaurant::shuffle`]). Memory is that of the own part of the largest one, and, on
 //! the first worker, of what all have learned before. Contexts of single tokens have no restaurants
 //! ([`crate::restaurant::lone`]).
 
@@ -13,7 +13,6 @@ use timely::worker::Worker;
 
 use super::parses::{Trees, with_trees};
 use super::run::Stages;
-use super::shuffle::Shuffle;
 use super::text::Text;
 use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, train};
@@ -21,8 +20,9 @@ use crate::error::Result;
 use crate::parser::distribution::KeptHierarchy;
 use crate::parser::gather::gather;
 use crate::parser::job::{Contexts, Plan};
-use crate::parser::tokens::{Scratch, Tokeniser, Tokens};
+use crate::parser::tokens::{Dealt, Scratch, Tokeniser};
 use crate::parser::trainer::Trainer;
+use crate::restaurant::shuffle::{Shuffle, Visit, agree};
 
 impl Stages<'_> {
     /// Learns from the trees of a pass; the first worker has what was learned.
@@ -54,25 +54,31 @@ impl Stages<'_> {
         context: usize,
         text: &Text,
         trees: &BTreeMap<u32, Trees>,
-    ) -> Tokens {
+    ) -> Dealt {
         let tokeniser = Tokeniser {
             lexicon: &text.lexicon,
             system: plan.model.system,
             contexts: &Contexts { all: vec![plan.contexts.all[context].clone()] },
             is_lexicalised: true,
         };
-        let (runs, own) = (self.runs(), Own::of(worker).below(plan.schedule.shards));
-        let depth = plan.contexts.all[context].1.len();
-        let mut shuffle = Shuffle::new(worker, &mut self.letters, plan.schedule.shards, depth, text.lexicon.symbols());
+        let (runs, treebank) = (self.runs(), self.treebank);
+        let own: Vec<u32> = Own::of(worker).below(plan.schedule.shards).collect();
         let mut scratch = Scratch::default();
-        for shard in own {
-            let observed = runs[shard as usize].clone().map(|number| text.lexicon.sentence(self.treebank, number));
-            let raw = text.training.get(&shard).zip(trees.get(&shard));
-            for words in observed.chain(raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees))) {
-                tokeniser.each(&words, &mut scratch, |_, context, outcome| shuffle.push(context, outcome));
+        let mut each = |show: &mut Visit<'_>| {
+            for &shard in &own {
+                let observed = runs[shard as usize].clone().map(|number| text.lexicon.sentence(treebank, number));
+                let raw = text.training.get(&shard).zip(trees.get(&shard));
+                for words in observed.chain(raw.into_iter().flat_map(|(shelf, trees)| with_trees(shelf, trees))) {
+                    tokeniser.each(&words, &mut scratch, |_, context, outcome| show(context, outcome));
+                }
             }
-        }
-        shuffle.finish()
+        };
+        let (depth, symbols) = (plan.contexts.all[context].1.len(), text.lexicon.symbols());
+        let deal = agree(worker, &mut self.letters, plan.schedule.shards, symbols, &mut each);
+        let mut shuffle = Shuffle::new(worker, &mut self.letters, &deal, depth, symbols);
+        each(&mut |context, outcome| shuffle.push(context, outcome));
+        let tokens = shuffle.finish();
+        Dealt { deal, tokens }
     }
 
     fn learn_one(
@@ -82,10 +88,9 @@ impl Stages<'_> {
         pass: u64,
         context: usize,
         text: &Text,
-        tokens: Tokens,
+        tokens: Dealt,
     ) -> Result<(End, Option<Vec<Arc<KeptHierarchy>>>)> {
-        let own: Vec<u32> = Own::of(worker).below(plan.schedule.shards).collect();
-        let trainer = Trainer::of_one(plan, &text.lexicon, &own, context, tokens);
+        let trainer = Trainer::of_one(plan, &text.lexicon, context, tokens);
         let title = format!("learning, pass {pass}: {}", name_of(&plan.contexts, context));
         let stage =
             self.stage(&format!("learning-{pass}-{context}"), &title, plan.schedule.sweeps, plan.schedule.sweeps);

@@ -23,8 +23,8 @@
 //! **Memory.** Raw text is read once, by every worker; the paragraphs of its own shards are cut into words, and kept on disk as
 //! numbers ([`shelf`]); what is to tune and to test on is in memory everywhere. In memory a word takes 6 bytes for its place in
 //! its tree. The threads of a process have the parser in common that they parse with. The contexts of a parser learn one behind
-//! the other (`learning`). For each, tokens go to the worker whose shard their context is of: so a restaurant is on one worker,
-//! but for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a
+//! the other (`learning`). For each, tokens go to the worker of their shard, which follows from their context: so a restaurant is
+//! in one shard, except for those of the shortest contexts, and only these are synchronised ([`crate::restaurant::franchise`]). Contexts that a
 //! single token has need no restaurants ([`crate::restaurant::lone`]). The first worker gathers what was learned, as it is
 //! written to the model file: so the model has to fit there, as it has to wherever it is used. The report has the most memory
 //! of each stage.
@@ -34,14 +34,13 @@
 //! - `text`, `shelf`: raw text, as sentences of numbers; sentences on disk
 //! - `share`, `parses`, `pool`: the parser of a pass, brought to all workers; the pass, and its trees; sentences for whichever
 //!   worker of a process is free
-//! - `learning`, `shuffle`: what is learned from them, context by context; tokens on their way to their shards
+//! - `learning`: what is learned from them, context by context
 //! - `gibbs`: tags and trees that are drawn
 //! - `parsers`, `testing`: those of the stages that have ended; how good they are
-//! - `ngram`, `hpylm`: the tokens of the n-gram model to compare with; the model itself
+//! - `ngram`: the n-gram model to compare with
 
 pub mod figures;
 pub mod gibbs;
-pub mod hpylm;
 pub mod job;
 mod learning;
 pub mod ngram;
@@ -54,7 +53,6 @@ pub mod report;
 pub mod run;
 mod share;
 pub mod shelf;
-pub mod shuffle;
 mod testing;
 pub mod text;
 

@@ -59,7 +59,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let training = Training {
         schedule: &schedule,
         fingerprint: plan.fingerprint(),
-        layout: "semisupervised 1",
+        layout: "semisupervised 2",
         rest: String::new(),
         unit: Unit::Work,
     };

@@ -9,9 +9,9 @@ use timely::worker::Worker;
 
 use super::pool::Pool;
 use crate::cluster::codec::{decode, encode};
+use crate::cluster::gather::{pack, unpack};
 use crate::cluster::operators::route::Route;
 use crate::error::{Error, Result};
-use crate::parser::gather::{pack, unpack};
 use crate::parser::model::{Kept, ParserModel};
 
 /// Bytes of a parser that are on their way to a process at once.

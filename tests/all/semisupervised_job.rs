@@ -296,7 +296,9 @@ fn a_parser_and_an_ngram_model_predict_together() {
     let job = job(folder.path(), "");
     let (parser, ngram) = (folder.path().join("parser"), folder.path().join("ngram"));
     assert_eq!(start(&job, &parser, &["--set", "ngram.order=0"]).end().0, 0);
-    let text = "kind = 'lm'\n[corpus]\ntrain = ['raw.txt']\n[model]\norder = 3\n[sampler]\nsweeps = 10\n";
+    // It has more to learn from than the parser, so that it has something to add.
+    write(folder.path(), "more.txt", raw_text(7, 2000));
+    let text = "kind = 'lm'\n[corpus]\ntrain = ['raw.txt', 'more.txt']\n[model]\norder = 3\n[sampler]\nsweeps = 10\n";
     let (code, stderr) = start(&write(folder.path(), "lm.toml", text), &ngram, &[]).end();
     assert_eq!(code, 0, "{stderr}");
     write(folder.path(), "dev.txt", raw_text(6, 60));
@@ -321,7 +323,7 @@ fn a_parser_and_an_ngram_model_predict_together() {
     assert!(bound > alone[0] * (1.0 - 1e-9), "{bound} {mixed}");
     // A model that knows hardly a word is not praised for predicting that words are unknown.
     write(folder.path(), "foreign.txt", "x y z .\n".repeat(300));
-    let text = text.replace("raw.txt", "foreign.txt");
+    let text = text.replace("'raw.txt', 'more.txt'", "'foreign.txt'");
     assert_eq!(start(&write(folder.path(), "foreign.toml", text), &folder.path().join("foreign"), &[]).end().0, 0);
     let foreign = perplexity(&["--interpolate", "foreign", "--tune", "dev.txt"]);
     assert!(foreign["unknown_ngram"].as_u64() > Some(200) && foreign["unknown_parser"] == 0, "{foreign}");

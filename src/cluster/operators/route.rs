@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use timely::container::{CapacityContainerBuilder, NoopBuilder};
 use timely::dataflow::channels::ContainerBytes;
 use timely::dataflow::channels::pact::DistributorPact;
@@ -19,8 +17,6 @@ use timely::worker::Worker;
 
 use super::block::{Block, ByReceiver};
 use super::wait;
-use crate::cluster::codec::{decode, encode};
-use crate::parser::gather::{pack, unpack};
 
 /// Words in one block: large enough to be worth sending, small enough that buffers stay small.
 const BLOCK: usize = 1 << 16;
@@ -91,26 +87,6 @@ impl Route {
         blocks.sort_unstable_by_key(|(from, part, _)| (*from, *part));
         blocks.iter().for_each(|(from, _, words)| read[*from as usize].extend_from_slice(words));
         read
-    }
-
-    /// Brings a record of each worker to the first one, which receives those of all, its own first. Every worker calls this;
-    /// a record that cannot be written or read is an error.
-    pub fn gather<T: Serialize + DeserializeOwned>(
-        &mut self,
-        worker: &mut Worker,
-        record: &T,
-    ) -> Result<Option<Vec<T>>, String> {
-        let mut messages = vec![vec![]; self.peers];
-        messages[0] = pack(&encode(record).map_err(|e| e.to_string())?);
-        let received = self.exchange(worker, messages);
-        if self.index > 0 {
-            return Ok(None);
-        }
-        received
-            .iter()
-            .map(|words| decode(&unpack(words)).map_err(|e| e.to_string()))
-            .collect::<Result<_, _>>()
-            .map(Some)
     }
 
     /// Bytes that this worker has sent to others since the last call.

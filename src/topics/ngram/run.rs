@@ -6,6 +6,7 @@ use timely::worker::Worker;
 use super::dealt::Dealt;
 use super::kept::{Kept, KeptCounts};
 use super::model::{NgramModel, Setup};
+use crate::cluster::gather::gather;
 use crate::cluster::operators::route::Route;
 use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, Round, train};
@@ -156,7 +157,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         let model = NgramModel::new(setup, symbols, dealt);
         let (model, end) = train(worker, model, schedule, control, |_, round| tell(round))?;
         let counts = KeptCounts::new(&model, is_leader);
-        let parts = route.gather(worker, &counts).map_err(Error::Usage)?;
+        let parts = gather(worker, &mut route, counts)?;
         (parts.map(|parts| (model, KeptCounts::merge(parts))), end)
     };
     let vocabulary = collection.vocabulary.len();

@@ -204,7 +204,7 @@ fn part_seeds() -> Vec<Vec<u8>> {
 fn part(bytes: &[u8], number: u64) {
     let body = if number.is_multiple_of(2) { packed(bytes) } else { bytes.to_vec() };
     let _ = decode::<Part>(&body);
-    let _ = decode::<hpylm::SavedShard>(&body);
+    let _ = decode::<hpylm::Saved>(&body);
 }
 
 /// The serialised form of a value.
