@@ -170,6 +170,20 @@ impl Lda {
         }
     }
 
+    /// Whether there is one shard, with nobody to synchronise with between sweeps.
+    fn is_alone(&self) -> bool {
+        self.documents.shards() == 1
+    }
+
+    /// Passes over the documents that a shard has in a part of a sweep.
+    fn pass(&mut self, number: u32, sweep: u64, part: u32) {
+        let Shard { documents, counts, .. } = self.shards.get_mut(&number).expect("an own shard");
+        let mut rng = generator(self.seed, Purpose::Sweep, u64::from(number) | u64::from(part) << 32, sweep);
+        let (part, base) = (self.documents.part_of(number, part), self.documents.lists());
+        let mut pass = Pass { counts, documents, part, base, changes: &mut self.changes };
+        self.sampler.sweep(&mut pass, &self.prior, &mut rng);
+    }
+
     /// The rows of words in own shards, packed.
     fn pack_words(&self, words: impl IntoIterator<Item = u32>, letter: &mut Rows) {
         for word in words {
@@ -257,8 +271,7 @@ impl Model for Lda {
     }
 
     fn phases(&self, is_first: bool) -> u32 {
-        let parts = self.documents.parts();
-        if is_first { 1 } else { self.settings.rounds.sync_every as u32 * parts }
+        if is_first || self.is_alone() { 1 } else { self.settings.rounds.sync_every as u32 * self.documents.parts() }
     }
 
     fn draw_shard(&mut self, number: u32, _: u32) {
@@ -299,20 +312,23 @@ impl Model for Lda {
     }
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
-        let parts = self.documents.parts();
-        let (sweep, part) = (sweeps.start + u64::from(phase / parts), phase % parts);
-        if sweep >= sweeps.end {
-            return; // the last sweeps are fewer
-        }
         self.held_out = TopicCounts::new(0, self.settings.topics);
-        let Shard { documents, counts, split, .. } = self.shards.get_mut(&number).expect("an own shard");
+        let Shard { counts, split, .. } = self.shards.get_mut(&number).expect("an own shard");
         counts.copy_totals(&self.common);
         split.iter().for_each(|&(row, at)| counts.copy_row(row, &self.common, at));
-        let mut rng = generator(self.seed, Purpose::Sweep, u64::from(number) | u64::from(part) << 32, sweep);
-        let part = self.documents.part_of(number, part);
-        let changes = &mut self.changes;
-        let mut pass = Pass { counts, documents, part, base: self.documents.lists(), changes };
-        self.sampler.sweep(&mut pass, &self.prior, &mut rng);
+        if self.is_alone() {
+            for sweep in sweeps {
+                self.pass(number, sweep, 0);
+                rows(self.changes.words()).for_each(|(document, packed)| self.documents.apply(document, packed));
+                self.changes.clear();
+            }
+        } else {
+            let parts = self.documents.parts();
+            let sweep = sweeps.start + u64::from(phase / parts);
+            if sweep < sweeps.end {
+                self.pass(number, sweep, phase % parts); // the last sweeps may be fewer
+            }
+        }
         self.note_common(number);
     }
 

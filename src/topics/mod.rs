@@ -25,7 +25,7 @@
 pub mod collection;
 pub mod counts;
 pub mod deal;
-mod dealing;
+pub mod dealing;
 pub mod dense;
 pub mod description;
 pub mod document_counts;
@@ -46,7 +46,7 @@ pub mod report;
 pub mod rescaling;
 pub mod run;
 pub mod sampler;
-mod shared_documents;
+pub mod shared_documents;
 pub mod sparse;
 #[cfg(test)]
 mod tests;

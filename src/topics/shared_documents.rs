@@ -78,6 +78,11 @@ impl SharedDocuments {
         self.places.len()
     }
 
+    /// How many shards there are.
+    pub fn shards(&self) -> u32 {
+        self.shards
+    }
+
     /// In how many parts a sweep passes over them.
     pub fn parts(&self) -> u32 {
         self.parts.len() as u32

@@ -132,7 +132,7 @@ fn killed_at_any_moment_and_resumed_by_others_the_model_is_the_same() {
     write(folder.path(), "corpus.txt", corpus(200, 300));
     let job = job(
         folder.path(),
-        "[model]\ntopics = 20\n[sampler]\nsweeps = 300\n[evaluation]\nevery = 0\nparticles = 2\n[checkpoint]\nevery = 7\n",
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 300\nsyncs_per_sweep = 2\n[evaluation]\nevery = 0\nparticles = 2\n[checkpoint]\nevery = 7\n",
     );
     let whole = folder.path().join("whole");
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
@@ -208,7 +208,7 @@ fn asked_to_stop_it_leaves_a_checkpoint_and_goes_on_with_other_workers() {
     write(folder.path(), "corpus.txt", corpus(100, 100));
     let job = job(
         folder.path(),
-        "[model]\ntopics = 10\n[sampler]\nsweeps = 2000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 0\n",
+        "[model]\ntopics = 10\n[sampler]\nsweeps = 2000\nsyncs_per_sweep = 2\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 0\n",
     );
     let (whole, out) = (folder.path().join("whole"), folder.path().join("stopped"));
     assert_eq!(start(&job, &whole, &["--workers", "1"]).end().0, 0);
@@ -235,7 +235,7 @@ fn launch_brings_a_job_through_a_killed_process() {
     write(folder.path(), "corpus.txt", corpus(200, 300));
     let job = job(
         folder.path(),
-        "[model]\ntopics = 20\n[sampler]\nsweeps = 600\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 10\n",
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 600\nsyncs_per_sweep = 2\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 10\n",
     );
     let whole = folder.path().join("whole");
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
@@ -265,7 +265,7 @@ fn launch_long(folder: &Path, flags: &[&str]) -> (Running, PathBuf) {
     write(folder, "corpus.txt", corpus(200, 300));
     let job = job(
         folder,
-        "[model]\ntopics = 20\n[sampler]\nsweeps = 100000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 5\n",
+        "[model]\ntopics = 20\n[sampler]\nsweeps = 100000\nsyncs_per_sweep = 2\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 5\n",
     );
     let out = folder.join("launched");
     let mut command = sawmill();
@@ -622,7 +622,7 @@ fn killed_while_it_writes_a_checkpoint_the_one_before_counts() {
     write(folder.path(), "corpus.txt", corpus(100, 100));
     let job = job(
         folder.path(),
-        "[model]\ntopics = 10\n[sampler]\nsweeps = 2000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 50\n",
+        "[model]\ntopics = 10\n[sampler]\nsweeps = 2000\nsyncs_per_sweep = 2\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 50\n",
     );
     let (whole, out) = (folder.path().join("whole"), folder.path().join("killed"));
     assert_eq!(start(&job, &whole, &["--workers", "2"]).end().0, 0);
@@ -707,7 +707,7 @@ fn a_run_folder_is_for_one_job_at_a_time() {
     write(folder.path(), "corpus.txt", corpus(100, 100));
     let job = job(
         folder.path(),
-        "[model]\ntopics = 10\n[sampler]\nsweeps = 3000\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 100\n",
+        "[model]\ntopics = 10\n[sampler]\nsweeps = 3000\nsyncs_per_sweep = 2\n[evaluation]\nparticles = 2\n[checkpoint]\nevery = 100\n",
     );
     let (whole, out) = (folder.path().join("whole"), folder.path().join("shared"));
     assert_eq!(start(&job, &whole, &["--workers", "1"]).end().0, 0);
