@@ -183,10 +183,12 @@ impl Rules {
     ) {
         ascent.start(topic, depth, table_goes_up.is_some());
         for at in (0..=depth).rev() {
-            let of_table = table_goes_up.filter(|_| at == depth);
-            let Some(goes_up) = of_table.or_else(|| self.leave(counts, &descent.path, topic, at, chance)) else {
-                break;
+            // Not by a closure: it would be compiled on its own, without the wide registers of the sweep.
+            let goes_up = match table_goes_up {
+                Some(goes_up) if at == depth => Some(goes_up),
+                _ => self.leave(counts, &descent.path, topic, at, chance),
             };
+            let Some(goes_up) = goes_up else { break };
             changed(descent.path.dish(at));
             ascent.labels += 1;
             if !goes_up {

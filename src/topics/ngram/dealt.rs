@@ -14,7 +14,7 @@ use crate::restaurant::tree::{NONE, Paths};
 use crate::topics::collection::Share;
 
 /// Words that a worker sends at most between two exchanges.
-const FULL: usize = 1 << 22;
+const FULL: usize = 1 << 19;
 
 /// Tokens with their contexts and origins.
 #[derive(Clone, Debug, Default)]

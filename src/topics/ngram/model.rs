@@ -38,6 +38,10 @@ use crate::restaurant::tree::{NONE, Paths, Planted, Tree};
 use crate::topics::job::{EvaluationSettings, Plan};
 use crate::topics::prior::Prior;
 
+/// In every how many sweeps of the table-based sampler blocks of shared restaurants move, too. They cost about half as much as
+/// all others together, and matter most while topics take shape.
+const TOP_BLOCKS_EVERY: u64 = 3;
+
 /// What a model is, and how it is trained.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -273,6 +277,11 @@ impl NgramModel {
     /// Whether the table-based sampler follows the token-based one in a sweep.
     fn has_tables(&self, sweep: u64) -> bool {
         self.setup.tables_every > 0 && sweep.is_multiple_of(self.setup.tables_every)
+    }
+
+    /// Whether blocks of shared restaurants move in a sweep.
+    fn moves_top_blocks(&self, sweep: u64) -> bool {
+        self.has_tables(sweep) && (sweep / self.setup.tables_every).is_multiple_of(TOP_BLOCKS_EVERY)
     }
 
     /// Passes over a part of a shard, for the first time or for each of `sweeps`, and notes what it changed of what is shared.
@@ -685,7 +694,7 @@ impl Model for NgramModel {
         let (phase, at) = (phase / steps.len() as u32, phase as usize % steps.len());
         match steps[at] {
             PhaseStep::Pass => self.pass(number, phase, Some(sweeps)),
-            PhaseStep::TopBlocks(depth, step) if sweeps.clone().any(|sweep| self.has_tables(sweep)) => {
+            PhaseStep::TopBlocks(depth, step) if sweeps.clone().any(|sweep| self.moves_top_blocks(sweep)) => {
                 self.move_top_blocks(number, phase as usize, sweeps.end - 1, depth, step);
             }
             PhaseStep::TopBlocks(..) => {}

@@ -270,7 +270,10 @@ impl TableSampler {
         let whole = tree.depth_of(dish);
         for token in token..token + tokens as usize {
             let order = shard.orders.get(token).map_or(whole, |&order| usize::from(order));
-            let stop = (order..whole).fold(dish, |dish, _| tree.dishes[dish as usize].parent);
+            let mut stop = dish;
+            for _ in order..whole {
+                stop = tree.dishes[stop as usize].parent;
+            }
             let topic = shard.topics[token];
             self.waiting[order].push(Customer { dish: stop, topic, who: token as u32 | TOKEN });
         }

@@ -116,7 +116,8 @@ impl Weights {
     /// Multiplies by factors whose logarithms to base 2 are these, or are all larger or smaller by the same number.
     #[inline(always)]
     pub fn multiply_by_powers(&mut self, logarithms: &[f32]) {
-        let most = logarithms.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let mut most = f32::NEG_INFINITY;
+        pairs::each(logarithms, logarithms, |&logarithm, _| most = most.max(logarithm));
         self.start_exponents();
         for ((value, exponent), &logarithm) in self.values.iter_mut().zip(&mut self.exponents).zip(logarithms) {
             let logarithm = f64::from(logarithm - most);
@@ -132,7 +133,8 @@ impl Weights {
         self.finish();
         let mut sum = 0.0;
         for (number, values) in self.values.chunks(RUN).enumerate() {
-            let run = values.iter().sum();
+            let mut run = 0.0;
+            pairs::each(values, values, |&value, _| run += value);
             self.runs[number] = run;
             sum += run;
         }
