@@ -10,7 +10,7 @@
 //! tokens by key              ->  Deal: keys packed into shards, the largest first, each into the shard with the least
 //! ```
 //!
-//! A key is an element that is whole, or one of [`BUCKETS`] that what is split is hashed into. The rule knows the numbers of
+//! A key is an element that is whole, or one of some thousand buckets that what is split is hashed into. The rule knows the numbers of
 //! tokens and shards, never workers. With one shard nothing is split, and nothing is common.
 
 use std::cmp::Reverse;
