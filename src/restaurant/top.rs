@@ -5,7 +5,7 @@
 //! each of which one shard alone has, and the tokens that stop in the top. Tables are added up, and set right
 //! ([`super::merge`]).
 //!
-//! Every dish of the top has an **owner**: one of the first [`OWNERS`] shards, by its outcome. All dishes of one outcome have the
+//! Every dish of the top has an **owner**: one of the first 64 shards, by its outcome. All dishes of one outcome have the
 //! same, so an owner can set them right by itself. A synchronisation takes two messages from every worker to every other:
 //!
 //! ```text
