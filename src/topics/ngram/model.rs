@@ -356,7 +356,7 @@ impl NgramModel {
         let mut steps = vec![PhaseStep::Pass];
         if let Some(top) = self.top.as_ref().filter(|_| self.setup.tables_every > 0) {
             for depth in (0..1 + usize::from(top.has_split())).rev() {
-                let of_round = [Step::Seat, Step::Group, Step::Say, Step::Move];
+                let of_round = [Step::Seat, Step::Group, Step::Weigh, Step::Move];
                 steps.extend(of_round.map(|step| PhaseStep::TopBlocks(depth, step)));
             }
         }
@@ -383,7 +383,7 @@ impl NgramModel {
                 top_blocks.seat(number, &mut seating, of_shard, top, new_sampler, &mut rng);
             }
             Step::Group => top_blocks.group(number, depth, &mut seating, top, &mut rng),
-            Step::Say => top_blocks.say(number, &seating, of_shard),
+            Step::Weigh => top_blocks.weigh(number, &seating, of_shard),
             Step::Move => {
                 let alpha = Alpha::new(self.prior.alpha(), form);
                 let Changes { moves, top: of_top } = &mut self.changes;
@@ -409,7 +409,7 @@ impl NgramModel {
         }
     }
 
-    /// Exchanges what a step of moving blocks of shared restaurants has to say.
+    /// Exchanges the messages of a step of moving blocks of shared restaurants.
     fn exchange_top_blocks(&mut self, exchange: Exchange<'_>, part: usize, step: Step) {
         let mut messages = self.top_blocks.take_messages();
         if step == Step::Move {
@@ -424,7 +424,7 @@ impl NgramModel {
         match step {
             Step::Seat => self.top_blocks.read_reported(&received),
             Step::Group => self.top_blocks.read_assigned(&received),
-            Step::Say => self.top_blocks.read_said(&received),
+            Step::Weigh => self.top_blocks.read_weighed(&received),
             Step::Move => {
                 let mut of_top = TopChanges::default();
                 for message in &received {

@@ -160,7 +160,7 @@ fn places(dealt: &Dealt, tree: &Tree, top: Option<&Top>) -> Vec<Vec<Places>> {
     let own = dealt.own.below(deal.shards()).count();
     let Some(top) = top else { return vec![Places::all(tree)] };
     let mut places = vec![vec![Places::default(); tree.levels.len()]; own];
-    // The first two elements of contexts say which shard they belong to.
+    // The first two elements of a context decide its shard.
     let mut starts = vec![[NONE; 2]; tree.restaurants.len()];
     for (depth, level) in tree.levels.iter().enumerate().skip(1) {
         for restaurant in level.restaurants.clone() {

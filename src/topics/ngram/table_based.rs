@@ -364,7 +364,7 @@ impl TableSampler {
     }
 
     /// Seats all customers of a part at tables. Returns the customers of shared dishes, sorted: where they sit is for the owner
-    /// of their word to say ([`super::top_blocks`]).
+    /// of their word to decide ([`super::top_blocks`]).
     pub(super) fn seat_part(
         &mut self,
         seating: &mut Seating<'_>,
@@ -404,9 +404,9 @@ impl TableSampler {
         of_shared
     }
 
-    /// ln2 of what the restaurants of the block at hand say to every topic, as if it were taken out of `old`.
-    pub(super) fn say(&mut self, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
-        say_all(self, seating, old, log2);
+    /// log2 of the weight of every topic by the restaurants of the block at hand, as if it were taken out of `old`.
+    pub(super) fn weigh_nodes(&mut self, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
+        weigh_all(self, seating, old, log2);
     }
 
     /// Goes to where the tables of a dish are customers.
@@ -473,9 +473,9 @@ impl TableSampler {
     }
 }
 
-/// See [`TableSampler::say`].
+/// See [`TableSampler::weigh_nodes`].
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2", "x86_64+avx2", "aarch64+neon"))]
-fn say_all(sampler: &mut TableSampler, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
+fn weigh_all(sampler: &mut TableSampler, seating: &Seating<'_>, old: usize, log2: &mut Vec<f32>) {
     sampler.weights.start().fill(1.0);
     for node in &sampler.block.nodes {
         weigh_restaurant(seating, node, old, &mut sampler.weights);
@@ -561,14 +561,14 @@ fn move_one(
     shard: &mut ShardTokens,
     strength: f64,
     place: Place,
-    said: &[f32],
+    elsewhere: &[f32],
     changed: &mut dyn FnMut(u32),
     rng: &mut Generator,
 ) -> (usize, bool) {
-    move_collected(sampler, seating, shard, strength, place, said, &mut |dish| changed(dish), rng)
+    move_collected(sampler, seating, shard, strength, place, elsewhere, &mut |dish| changed(dish), rng)
 }
 
-/// Draws a topic for the block at hand, and moves its counts there. `said` are weights of all topics as logarithms to base 2,
+/// Draws a topic for the block at hand, and moves its counts there. `elsewhere` are weights of all topics as logarithms to base 2,
 /// of what is not among the block's nodes. Returns the topic, and whether the first table goes up.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)] // what a sweep has, and the block's place
@@ -578,7 +578,7 @@ fn move_collected(
     shard: &mut ShardTokens,
     strength: f64,
     place: Place,
-    said: &[f32],
+    elsewhere: &[f32],
     changed: &mut impl FnMut(u32),
     chance: &mut impl Chance,
 ) -> (usize, bool) {
@@ -590,7 +590,7 @@ fn move_collected(
         let stops = sampler.block.tokens.iter().map(|token| token.dish);
         sampler.turn.lift(seating, stops, old > 0, chance);
     }
-    sampler.weigh(seating, shard, strength, old, depth, said);
+    sampler.weigh(seating, shard, strength, old, depth, elsewhere);
     let mut new = sampler.weights.choose(chance);
     if tries_turn && !sampler.turn.lay(seating, old > 0, new > 0, chance) {
         new = old;
@@ -610,7 +610,7 @@ fn move_collected(
 }
 
 impl TableSampler {
-    /// The same for a block that is given. `said`: see [`move_collected`].
+    /// The same for a block that is given. `elsewhere`: see [`move_collected`].
     #[allow(clippy::too_many_arguments)] // what a sweep has, and the block
     pub(super) fn move_given(
         &mut self,
@@ -620,7 +620,7 @@ impl TableSampler {
         nodes: &[Node],
         tokens: &[BlockToken],
         place: Place,
-        said: &[f32],
+        elsewhere: &[f32],
         changed: &mut dyn FnMut(u32),
         rng: &mut Generator,
     ) -> (usize, bool) {
@@ -630,7 +630,7 @@ impl TableSampler {
         self.block.tokens.extend_from_slice(tokens);
         self.descent.forget();
         self.approach(seating, nodes[0].dish, place.depth);
-        move_one(self, seating, documents, alpha.strength, place, said, changed, rng)
+        move_one(self, seating, documents, alpha.strength, place, elsewhere, changed, rng)
     }
 }
 
@@ -748,13 +748,13 @@ impl TableSampler {
         strength: f64,
         old: usize,
         depth: usize,
-        said: &[f32],
+        elsewhere: &[f32],
     ) {
         let rules = &seating.rules;
         let weights = &mut self.weights;
         weigh_customer(&self.descent, rules, depth, weights.start());
-        if !said.is_empty() {
-            weights.multiply_by_powers(said);
+        if !elsewhere.is_empty() {
+            weights.multiply_by_powers(elsewhere);
         }
         let is_switching = rules.form == Form::Switching;
         if rules.form.has_global() && self.turn.odds().len() == 0 {

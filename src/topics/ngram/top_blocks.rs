@@ -4,13 +4,13 @@
 //! Every word has a shard that **owns** it, and the same part of all shards is at hand. A round has four steps, with messages
 //! between them:
 //!
-//! 1. Each shard seats the tokens of its part, up to the customers of shared restaurants, and tells the owner of each word how
-//!    many there are of each dish and topic.
-//! 2. The owner draws who sits at which table, and tells the shards; what sits together is a **group**.
-//! 3. Each shard says what its part of a group has to say to every topic: the product over its restaurants (eq. 12), and the
-//!    documents of its tokens.
+//! 1. Each shard seats the tokens of its part, up to the customers of shared restaurants, and reports to the owner of each
+//!    word how many there are of each dish and topic.
+//! 2. The owner draws who sits at which table, and informs the shards; customers of one table are a **group**.
+//! 3. Each shard weighs its part of a group: for every topic the product over its restaurants (eq. 12). It sends these weights and
+//!    the documents of the part's tokens.
 //! 4. The owner moves one group after another, with its customer and its tables in shared restaurants and the documents
-//!    (eq. 13) as they are by then, and tells the shards.
+//!    (eq. 13) as they are by then, and sends its decisions to the shards.
 //!
 //! What is approximate: restaurants of longer contexts are seen as they stood at the beginning of the round, and so are the
 //! moves of groups of other owners. Groups in topic 0 of SWITCHING stay. Where words are split, their contexts are a level
@@ -30,7 +30,7 @@ use crate::restaurant::tree::{NONE, Tree};
 pub enum Step {
     Seat,
     Group,
-    Say,
+    Weigh,
     Move,
 }
 
@@ -63,16 +63,16 @@ struct Reported {
     customers: u32,
 }
 
-/// What shards say of their parts of groups.
+/// The weights of parts of groups, from all shards.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Said {
-    /// Of each part: the documents of its tokens, then what it says to every topic.
+struct Weighed {
+    /// Of each part: the documents of its tokens, then log2 of the weight of every topic.
     words: Vec<u32>,
     /// Group, shard, where its words begin, and how many documents there are.
     parts: Vec<(u32, u32, u32, u32)>,
 }
 
-impl Said {
+impl Weighed {
     fn documents(&self, &(_, _, start, documents): &(u32, u32, u32, u32)) -> &[u32] {
         &self.words[start as usize..(start + documents) as usize]
     }
@@ -104,7 +104,7 @@ pub struct TopBlocks {
     reported: BTreeMap<u32, Vec<Reported>>,
     assigned: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     groups: BTreeMap<u32, Vec<Group>>,
-    said: BTreeMap<u32, Said>,
+    weighed: BTreeMap<u32, Weighed>,
 }
 
 impl TopBlocks {
@@ -190,8 +190,8 @@ impl TopBlocks {
         }
     }
 
-    /// Step 3: says what a shard's parts of groups have to say.
-    pub fn say(&mut self, shard: u32, seating: &Seating<'_>, part: &ShardTokens) {
+    /// Step 3: weighs a shard's parts of groups.
+    pub fn weigh(&mut self, shard: u32, seating: &Seating<'_>, part: &ShardTokens) {
         let mut seated = self.seated.remove(&shard).expect("a part that is seated");
         let assigned = self.assigned.remove(&shard).unwrap_or_default();
         let mut lists: BTreeMap<u32, std::vec::IntoIter<u32>> =
@@ -214,7 +214,7 @@ impl TopBlocks {
             words.clear();
             words.extend(block.tokens.iter().map(|token| token.document));
             log2.clear();
-            sampler.say(seating, topic, &mut log2);
+            sampler.weigh_nodes(seating, topic, &mut log2);
             let message = self.send(owner);
             message.extend([shard, owner, group, words.len() as u32, log2.len() as u32]);
             message.extend_from_slice(&words);
@@ -223,14 +223,14 @@ impl TopBlocks {
         self.seated.insert(shard, seated);
     }
 
-    pub fn read_said(&mut self, messages: &[Vec<u32>]) {
+    pub fn read_weighed(&mut self, messages: &[Vec<u32>]) {
         for message in messages {
             let mut rest = message.as_slice();
             while let [shard, owner, group, documents, topics, more @ ..] = rest {
                 let (words, more) = more.split_at((documents + topics) as usize);
-                let said = self.said.entry(*owner).or_default();
-                said.parts.push((*group, *shard, said.words.len() as u32, *documents));
-                said.words.extend_from_slice(words);
+                let weighed = self.weighed.entry(*owner).or_default();
+                weighed.parts.push((*group, *shard, weighed.words.len() as u32, *documents));
+                weighed.words.extend_from_slice(words);
                 rest = more;
             }
         }
@@ -251,19 +251,19 @@ impl TopBlocks {
         rng: &mut Generator,
     ) {
         let groups = self.groups.remove(&owner).unwrap_or_default();
-        let mut said = self.said.remove(&owner).unwrap_or_default();
-        said.parts.sort_unstable();
+        let mut weighed = self.weighed.remove(&owner).unwrap_or_default();
+        weighed.parts.sort_unstable();
         let topics = sampler.topics();
         let (mut log2, mut tokens) = (vec![], vec![]);
-        for of_group in said.parts.chunk_by(|a, b| a.0 == b.0) {
+        for of_group in weighed.parts.chunk_by(|a, b| a.0 == b.0) {
             let Group { topic, depth, goes_up, nodes } = &groups[of_group[0].0 as usize];
             log2.clear();
-            log2.extend(said.log2(&of_group[0], topics));
+            log2.extend(weighed.log2(&of_group[0], topics));
             for part in &of_group[1..] {
-                log2.iter_mut().zip(said.log2(part, topics)).for_each(|(sum, more)| *sum += more);
+                log2.iter_mut().zip(weighed.log2(part, topics)).for_each(|(sum, more)| *sum += more);
             }
             tokens.clear();
-            let of_tokens = of_group.iter().flat_map(|part| said.documents(part));
+            let of_tokens = of_group.iter().flat_map(|part| weighed.documents(part));
             tokens.extend(of_tokens.map(|&document| BlockToken { document, token: 0, dish: NONE }));
             tokens.sort_unstable();
             let place = Place { depth: *depth, topic: usize::from(*topic), goes_up: *goes_up, tries_turn: false };
