@@ -149,7 +149,7 @@ impl Lda {
 
     /// Whose row of what travels a topic total or a split word is.
     fn common_row(&self, at: usize) -> u32 {
-        (self.documents.len() + at) as u32
+        (self.documents.count() + at) as u32
     }
 
     fn common_rows(&self) -> usize {
@@ -208,7 +208,7 @@ impl Lda {
             pack(self.common_row(at), changes, &mut letters[at % peers]);
         }
         let letters = post.exchange(letters.into_iter().map(Rows::into_words).collect());
-        let documents = self.documents.len() as u32;
+        let documents = self.documents.count() as u32;
         self.common_changes.fill(0);
         for (row, packed) in letters.iter().flat_map(|letter| rows(letter)) {
             match row.checked_sub(documents) {

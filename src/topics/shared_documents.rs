@@ -74,7 +74,7 @@ impl SharedDocuments {
     }
 
     /// How many documents there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.places.len()
     }
 

@@ -393,8 +393,8 @@ impl Toy {
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
         let places = Places::all(&self.tree);
         let mut sum = seating.root_ln() + seating.orders_ln(BEGIN, 0..self.tree.restaurants.len() as u32);
-        for depth in 0..=self.model.depth {
-            seating.draw_sums(&mut Census::default(), depth, &[&places[depth]], &mut sum, &mut self.rng);
+        for (depth, places) in places.iter().enumerate() {
+            seating.draw_sums(&mut Census::default(), depth, &[places], &mut sum, &mut self.rng);
         }
         sum + documents_ln_of(&self.shard.counts, self.all_topics(), &ALPHA)
     }
@@ -409,8 +409,8 @@ impl Toy {
         let mut seating = Seating { tree: &self.tree, counts: &mut self.counts, rules: &mut self.rules };
         let places = Places::all(&self.tree);
         let (mut census, mut sums) = (Census::default(), vec![]);
-        for depth in 0..=self.model.depth {
-            sums.extend(seating.draw_sums(&mut census, depth, &[&places[depth]], &mut 0.0, &mut self.rng));
+        for (depth, places) in places.iter().enumerate() {
+            sums.extend(seating.draw_sums(&mut census, depth, &[places], &mut 0.0, &mut self.rng));
         }
         self.rules.redraw(sums.into_iter(), &mut self.rng);
     }
