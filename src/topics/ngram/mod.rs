@@ -41,7 +41,7 @@ pub mod stream;
 pub mod table_based;
 pub mod token_based;
 pub mod top;
-mod top_blocks;
+pub mod top_blocks;
 pub mod turn;
 mod weights;
 
