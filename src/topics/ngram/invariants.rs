@@ -186,7 +186,7 @@ fn both_samplers_have_the_same_long_run() {
 /// Of a larger corpus, with fixed hyperparameters: tables of contexts and of the root per token, means over sweeps of so many
 /// shards.
 fn tables_of_shards(form: Form, shards: u32) -> [f64; 2] {
-    let (sweeps, burn_in, length) = (400, 100, 1_000);
+    let (sweeps, burn_in, length) = (2_000, 400, 1_000);
     let mut model = model_of_shards(form, Order::Fixed(3), length, true, shards);
     for phase in 0..model.phases(true) {
         (0..shards).for_each(|number| model.draw_shard(number, phase));
@@ -213,8 +213,8 @@ fn tables_of_shards(form: Form, shards: u32) -> [f64; 2] {
 }
 
 /// Several shards see each other's changes in documents and shared restaurants late. On a corpus of six words, where nearly all
-/// is shared, three shards have 2.6 % more tables of contexts in HPYTM, 0.4 % fewer in HIERARCHICAL and 5.7 % more in SWITCHING,
-/// and 4 to 8 % more tables of the root.
+/// is shared, three shards have 0 to 1.6 % more tables of contexts, and of the root 0.4 % more in HPYTM, 4.5 % in HIERARCHICAL and 8 %
+/// in SWITCHING. (Chains of 400 sweeps are too short to tell: they differ by up to 26 %.)
 #[test]
 fn several_shards_come_close_to_one() {
     for form in [Form::Hpytm, Form::Hierarchical, Form::Switching] {
