@@ -38,8 +38,8 @@ use crate::restaurant::tree::{NONE, Paths, Planted, Tree};
 use crate::topics::job::{EvaluationSettings, Plan};
 use crate::topics::prior::Prior;
 
-/// In every how many sweeps of the table-based sampler blocks of shared restaurants move, too. They cost about half as much as
-/// all others together, and matter most while topics take shape.
+/// In every how many sweeps of the table-based sampler blocks of shared restaurants move, too. In every sweep they would take a
+/// good part of its time; scripts/results has what both cost.
 const TOP_BLOCKS_EVERY: u64 = 3;
 
 /// What a model is, and how it is trained.
@@ -503,6 +503,7 @@ impl NgramModel {
         };
         saved.topics.len() == tokens
             && saved.orders.len() == orders
+            && saved.orders.iter().all(|&order| usize::from(order) <= self.setup.depth())
             && saved.topics.iter().all(|&topic| usize::from(topic) < topics)
             && saved.coins.len() == coins
             && saved.tables.iter().all(|table| usize::from(table.1) < topics)
