@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use super::shard::by_frequency;
 use crate::cluster::own::Own;
 use crate::lm::text::{Symbols, Tokens};
 use crate::restaurant::deal::{Deal, Keys};
@@ -15,6 +16,9 @@ use crate::topics::collection::Share;
 
 /// Words that a worker sends at most between two exchanges.
 const FULL: usize = 1 << 19;
+
+/// Of how many outcomes it is known how many tokens every shard has.
+const FREQUENT: usize = 1024;
 
 /// Tokens with their contexts and origins.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +116,8 @@ pub struct Dealt {
     pub top: Vec<TopDish>,
     /// Training tokens of each outcome, over all shards.
     pub by_outcome: Vec<u64>,
+    /// The same of the most frequent outcomes, the first ones first, by shard. None if there is one shard.
+    pub of_frequent: Vec<Vec<u64>>,
 }
 
 /// How a worker reaches the others: gives each a message, and returns the messages of all to it, by sender.
@@ -156,13 +162,14 @@ impl Dealt {
         let by_outcome = dealer.by_outcome(&training, symbols);
         let deal = dealer.agree(&training, symbols, shards);
         let top = if shards == 1 { vec![] } else { dealer.top(&training, &test, symbols, &deal, &by_outcome) };
+        let of_frequent = if shards == 1 { vec![] } else { dealer.of_frequent(&training, &deal, &by_outcome) };
         let place = |number: u32| numbers.binary_search(&number).expect("the number of a document") as u32;
         let training = dealer.send(training, place, &deal, TokenList::new(depth, symbols));
         let tests: Vec<u32> = test_documents.iter().map(|document| document.number).collect();
         let place = |number: u32| tests.binary_search(&number).expect("the number of a document") as u32;
         let mut test = dealer.send(test, place, &deal, TokenList::new(depth, symbols));
         test.sort();
-        Dealt { documents: numbers.len(), own, test_documents, training, test, top, by_outcome, deal }
+        Dealt { documents: numbers.len(), own, test_documents, training, test, top, by_outcome, of_frequent, deal }
     }
 }
 
@@ -209,6 +216,20 @@ impl Dealer<'_> {
         let mut by_outcome = vec![0; symbols.outcomes() as usize];
         training.tokens().for_each(|token| by_outcome[training.tokens.outcome(token) as usize] += 1);
         self.sum(&by_outcome)
+    }
+
+    fn of_frequent(&mut self, training: &LaidOut, deal: &Deal, by_outcome: &[u64]) -> Vec<Vec<u64>> {
+        let (mut places, shards) = (vec![NONE; by_outcome.len()], deal.shards() as usize);
+        by_frequency(by_outcome).take(FREQUENT).zip(0..).for_each(|(outcome, place)| places[outcome] = place);
+        let mut counts = vec![0; FREQUENT.min(by_outcome.len()) * shards];
+        for token in training.tokens() {
+            let outcome = training.tokens.outcome(token);
+            let place = places[outcome as usize];
+            if place != NONE {
+                counts[place as usize * shards + deal.shard_of(training.context(token), outcome) as usize] += 1;
+            }
+        }
+        self.sum(&counts).chunks(shards).map(<[u64]>::to_vec).collect()
     }
 
     /// Agrees with the other workers on the shard of every context.

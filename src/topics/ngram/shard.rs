@@ -90,17 +90,29 @@ pub fn part_at(shard: u32, phase: u32, parts: usize) -> usize {
     (shard as usize + phase as usize) % parts
 }
 
-/// The part of every word: evenly filled, with frequent and rare words in each.
-pub fn part_of_words(tokens: &[u64], parts: usize) -> Vec<u8> {
-    let mut by_frequency: Vec<usize> = (0..tokens.len()).collect();
-    by_frequency.sort_by_key(|&word| (Reverse(tokens[word]), word));
-    let (mut filled, mut part_of) = (vec![0; parts], vec![0; tokens.len()]);
-    for word in by_frequency {
-        let emptiest = (0..parts).min_by_key(|&part| (filled[part], part)).expect("at least one part");
-        filled[emptiest] += tokens[word].max(1);
-        part_of[word] = emptiest as u8;
+/// The part of every word: evenly filled for every shard, with frequent and rare words in each. `of_frequent` has the tokens of the
+/// most frequent words, the first ones first, in every shard; of the others only all of their `tokens` are known.
+fn part_of_words(tokens: &[u64], of_frequent: &[Vec<u64>], parts: usize) -> Vec<u8> {
+    let shards = of_frequent.first().map_or(1, Vec::len);
+    let mut filled = vec![vec![0; shards]; parts];
+    let mut part_of = vec![0; tokens.len()];
+    for (place, word) in by_frequency(tokens).enumerate() {
+        let even = vec![tokens[word].max(1).div_ceil(shards as u64); shards];
+        let of_word = of_frequent.get(place).unwrap_or(&even);
+        // The sum of squares grows by this much, and by as much for every part.
+        let more = |part: &Vec<u64>| part.iter().zip(of_word).map(|(filled, more)| filled * more).sum::<u64>();
+        let part = (0..parts).min_by_key(|&part| (more(&filled[part]), part)).expect("at least one part");
+        filled[part].iter_mut().zip(of_word).for_each(|(filled, more)| *filled += more);
+        part_of[word] = part as u8;
     }
     part_of
+}
+
+/// All words, the most frequent one first.
+pub fn by_frequency(tokens: &[u64]) -> impl Iterator<Item = usize> + use<> {
+    let mut words: Vec<usize> = (0..tokens.len()).collect();
+    words.sort_by_key(|&word| (Reverse(tokens[word]), word));
+    words.into_iter()
 }
 
 /// The own shards of a worker whose training tokens have these leaves in the tree.
@@ -113,7 +125,7 @@ pub fn own_shards(
     top: Option<&Top>,
 ) -> Vec<(u32, Shard)> {
     let (deal, list, parts) = (&dealt.deal, &dealt.training, parts as u32);
-    let part_of = part_of_words(&dealt.by_outcome, parts as usize);
+    let part_of = part_of_words(&dealt.by_outcome, &dealt.of_frequent, parts as usize);
     let ranks = by_word(tree);
     let keys: Vec<(u32, u32)> = (0..list.count())
         .map(|token| {
