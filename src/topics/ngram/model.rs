@@ -279,15 +279,19 @@ impl NgramModel {
         self.setup.tables_every > 0 && sweep.is_multiple_of(self.setup.tables_every)
     }
 
-    /// Whether blocks of shared restaurants move in a sweep.
-    fn moves_top_blocks(&self, sweep: u64) -> bool {
-        self.has_tables(sweep) && (sweep / self.setup.tables_every).is_multiple_of(TOP_BLOCKS_EVERY)
+    /// Whether blocks of the root, and of other shared restaurants, move in the last of `sweeps`, where all are done between two
+    /// synchronisations.
+    fn moves_top_blocks(&self, sweeps: &Range<u64>) -> bool {
+        let is_due =
+            |sweep| self.has_tables(sweep) && (sweep / self.setup.tables_every).is_multiple_of(TOP_BLOCKS_EVERY);
+        self.has_tables(sweeps.end - 1) && sweeps.clone().any(is_due)
     }
 
     /// Passes over a part of a shard, for the first time or for each of `sweeps`, and notes what it changed of what is shared.
     fn pass(&mut self, number: u32, phase: u32, sweeps: Option<Range<u64>>) {
         let mut shard = self.shards.remove(&number).expect("an own shard");
-        let place = part_at(number, phase, shard.parts.len());
+        let moves_top = sweeps.as_ref().is_some_and(|sweeps| self.moves_top_blocks(sweeps));
+        let place = if moves_top { phase as usize } else { part_at(number, phase, shard.parts.len()) };
         let part = &mut shard.parts[place];
         let before = self.top.as_ref().map(|_| (part.topics.clone(), part.orders.clone()));
         self.prepare_weights();
@@ -297,9 +301,10 @@ impl NgramModel {
         match sweeps {
             None => self.draw(part, stream(Purpose::Initial, 0)),
             Some(sweeps) => {
-                for sweep in sweeps {
+                for sweep in sweeps.clone() {
                     let tables = self.has_tables(sweep).then(|| stream(Purpose::Tables, sweep));
                     let tokens = stream(Purpose::Sweep, sweep);
+                    self.table_based.moves_root = moves_top && sweep + 1 == sweeps.end;
                     self.sweep(part, tokens, tables);
                 }
             }
@@ -307,6 +312,9 @@ impl NgramModel {
         self.documents.swap(part);
         if let Some((topics, orders)) = before {
             self.note(part, &topics, &orders);
+            if moves_top {
+                self.top_blocks.keep(number, std::mem::take(&mut self.table_based.arena));
+            }
         }
         self.shards.insert(number, shard);
     }
@@ -356,7 +364,7 @@ impl NgramModel {
         let mut steps = vec![PhaseStep::Pass];
         if let Some(top) = self.top.as_ref().filter(|_| self.setup.tables_every > 0) {
             for depth in (0..1 + usize::from(top.has_split())).rev() {
-                let of_round = [Step::Seat, Step::Group, Step::Weigh, Step::Move];
+                let of_round = [Step::Report, Step::Group, Step::Weigh, Step::Move];
                 steps.extend(of_round.map(|step| PhaseStep::TopBlocks(depth, step)));
             }
         }
@@ -366,42 +374,25 @@ impl NgramModel {
     /// A step of moving blocks of shared restaurants.
     fn move_top_blocks(&mut self, number: u32, part: usize, sweep: u64, depth: usize, step: Step) {
         self.prepare_weights();
-        let (form, topics) = (self.setup.form, self.setup.all_topics());
-        let NgramModel { tree, counts, rules, top, shards, documents, top_blocks, .. } = self;
+        let NgramModel { tree, counts, rules, top, shards, documents, top_blocks, table_based, .. } = self;
         let top = top.as_mut().expect("several shards");
         let mut seating = Seating { tree, counts, rules };
         let of_step = 256 * (1 + 4 * depth + step as usize) + part;
         let mut rng = stream(self.setup.seed, Purpose::Tables, number, sweep, of_step);
         let of_shard = &shards[&number].parts[part];
         match step {
-            Step::Seat => {
-                let new_sampler = || {
-                    let mut sampler = TableSampler::new(form, topics, tree.depth());
-                    sampler.is_shared = Some(top.shared().clone());
-                    sampler
-                };
-                top_blocks.seat(number, &mut seating, of_shard, top, new_sampler, &mut rng);
-            }
+            Step::Report => top_blocks.report(number, &seating, top),
             Step::Group => top_blocks.group(number, depth, &mut seating, top, &mut rng),
-            Step::Weigh => top_blocks.weigh(number, &seating, of_shard),
+            Step::Weigh => top_blocks.weigh(number, table_based, &seating, of_shard),
             Step::Move => {
-                let alpha = Alpha::new(self.prior.alpha(), form);
+                let alpha = Alpha::new(self.prior.alpha(), self.setup.form);
                 let Changes { moves, top: of_top } = &mut self.changes;
                 let before = moves.len();
                 let mut all = ShardTokens::default();
                 documents.swap(&mut all);
                 let changed = &mut |dish| top.touch(tree, dish);
                 let moved = |moved| moves.push(moved);
-                top_blocks.move_groups(
-                    number,
-                    &mut self.table_based,
-                    &mut seating,
-                    &mut all,
-                    &alpha,
-                    changed,
-                    moved,
-                    &mut rng,
-                );
+                top_blocks.move_groups(number, table_based, &mut seating, &mut all, &alpha, changed, moved, &mut rng);
                 documents.swap(&mut all);
                 moves[before..].iter().for_each(|&moved| documents.undo(moved));
                 top.take_back(tree, &self.rules, &mut self.counts, of_top);
@@ -422,7 +413,7 @@ impl NgramModel {
         }
         let received = exchange(messages);
         match step {
-            Step::Seat => self.top_blocks.read_reported(&received),
+            Step::Report => self.top_blocks.read_reported(&received),
             Step::Group => self.top_blocks.read_assigned(&received),
             Step::Weigh => self.top_blocks.read_weighed(&received),
             Step::Move => {
@@ -430,16 +421,15 @@ impl NgramModel {
                 for message in &received {
                     let (decisions, changes) = message[1..].split_at(message[0] as usize);
                     for decision in TopBlocks::decisions(decisions) {
-                        let NgramModel { tree, counts, rules, shards, .. } = self;
+                        let NgramModel { tree, counts, rules, shards, table_based, .. } = self;
                         let shard = shards.get_mut(&TopBlocks::shard_of(&decision)).expect("an own shard");
                         let mut seating = Seating { tree, counts, rules };
-                        self.top_blocks.apply(decision, &mut seating, &mut shard.parts[part]);
+                        self.top_blocks.apply(decision, table_based, &mut seating, &mut shard.parts[part]);
                     }
                     Changes::read(changes, &mut self.documents, &mut of_top);
                 }
                 let top = self.top.as_mut().expect("several shards");
                 top.apply(&self.tree, &self.rules, &mut self.counts, of_top);
-                self.top_blocks.clear();
             }
         }
     }
@@ -695,7 +685,7 @@ impl Model for NgramModel {
         let (phase, at) = (phase / steps.len() as u32, phase as usize % steps.len());
         match steps[at] {
             PhaseStep::Pass => self.pass(number, phase, Some(sweeps)),
-            PhaseStep::TopBlocks(depth, step) if sweeps.clone().any(|sweep| self.moves_top_blocks(sweep)) => {
+            PhaseStep::TopBlocks(depth, step) if self.moves_top_blocks(&sweeps) => {
                 self.move_top_blocks(number, phase as usize, sweeps.end - 1, depth, step);
             }
             PhaseStep::TopBlocks(..) => {}

@@ -16,7 +16,7 @@
 //! customers to be seated one context up. So every step is a Gibbs step on counts and a part of the seating. The tables of
 //! a dish are visited in the order of their first tokens, whatever their topics.
 //!
-//! **One token.** Blocks of a single token are left where they are: the token-based sampler, which goes before, moves it
+//! **Sizes.** Blocks of a single token are left where they are: the token-based sampler, which goes before, moves it
 //! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
 //! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
 //!
@@ -31,6 +31,8 @@
 //!
 //! Cost: a token is in as many blocks as its context is long, and one more; a block costs K operations for each of its
 //! tokens, and for each of its tables those for the topics of the restaurant.
+
+use std::ops::RangeInclusive;
 
 use multiversion::multiversion;
 
@@ -54,6 +56,10 @@ use crate::restaurant::tree::{NONE, Tree};
 /// A customer that is a token has this bit beside the token's number; others are tables.
 const TOKEN: u32 = 1 << 31;
 
+/// Blocks of more tokens are left where they are: in Brown, of those of 128 and more one in ten thousand moves, and they have half
+/// of all tokens of blocks.
+pub(super) const LARGEST: u32 = 127;
+
 /// How often a block may go from or to topic 0, in SWITCHING.
 const TURNS: f64 = 0.5;
 
@@ -76,6 +82,15 @@ struct Table {
     token: u32,
     tokens: u32,
     goes_up: bool,
+}
+
+impl Table {
+    /// Whether its block moves, if those of so many tokens do. That of a table with one customer, which is a table, is that
+    /// table's.
+    #[inline(always)]
+    fn moves(&self, sizes: &RangeInclusive<u32>) -> bool {
+        sizes.contains(&self.tokens) && (self.last - self.first > 1 || self.tokens == 1)
+    }
 }
 
 /// What a block has at a dish.
@@ -103,20 +118,50 @@ pub(super) struct Block {
     pub tokens: Vec<BlockToken>,
 }
 
+/// Who sits where: the tables of the word at hand, or of a whole part.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    tables: Vec<Table>,
+    members: Vec<u32>,
+    /// Customers of dishes that several shards share.
+    pub of_shared: Vec<Customer>,
+}
+
+impl Arena {
+    fn clear(&mut self) {
+        self.tables.clear();
+        self.members.clear();
+        self.of_shared.clear();
+    }
+
+    /// How many tokens a customer stands for.
+    #[inline(always)]
+    pub fn tokens_of(&self, customer: &Customer) -> u32 {
+        match customer.who & TOKEN {
+            0 => self.tables[customer.who as usize].tokens,
+            _ => 1,
+        }
+    }
+
+    pub fn set_topics(&mut self, tables: &[u32], topic: u16) {
+        tables.iter().for_each(|&table| self.tables[table as usize].topic = topic);
+    }
+}
+
 /// Buffers of a sweep.
 pub struct TableSampler {
     topics: usize,
     /// Blocks of fewer tokens are left where they are.
     pub(super) smallest: u32,
+    /// Whether blocks of the root move, and of what several shards share.
+    pub(super) moves_root: bool,
     /// Dishes that several shards share: no shard has all of their customers.
     pub(super) is_shared: Option<SharedDishes>,
     descent: Descent,
-    /// Of the word at hand.
-    tables: Vec<Table>,
-    members: Vec<u32>,
+    pub(super) arena: Arena,
     /// Customers by the depth of their dish.
     waiting: Vec<Vec<Customer>>,
-    block: Block,
+    pub(super) block: Block,
     turn: Turn,
     /// Of the first table of the block at hand, in HIERARCHICAL.
     ways: Ways,
@@ -170,10 +215,10 @@ impl TableSampler {
         TableSampler {
             topics,
             smallest: 2,
+            moves_root: true,
             is_shared: None,
             descent: Descent::new(form, topics, depth),
-            tables: vec![],
-            members: vec![],
+            arena: Arena::default(),
             waiting: vec![vec![]; depth + 1],
             block: Block::default(),
             turn: Turn::default(),
@@ -201,6 +246,11 @@ impl TableSampler {
 impl TableSampler {
     pub(super) fn topics(&self) -> usize {
         self.topics
+    }
+
+    /// Whether the tables of a whole part are kept, for blocks of what several shards share.
+    fn keeps_tables(&self) -> bool {
+        self.moves_root && self.is_shared.is_some()
     }
 
     fn take_prior(&mut self, alpha: &Alpha) {
@@ -247,18 +297,23 @@ fn sweep_words(
 ) {
     let tree = seating.tree;
     let (mut leaf, mut token) = (0, 0);
+    let keeps = sampler.keeps_tables();
+    sampler.arena.clear();
     while leaf < shard.leaves.len() {
         let word = tree.outcomes[shard.leaves[leaf].0 as usize];
-        sampler.tables.clear();
-        sampler.members.clear();
+        if !keeps {
+            sampler.arena.clear();
+        }
         while leaf < shard.leaves.len() && tree.outcomes[shard.leaves[leaf].0 as usize] == word {
             token = sampler.wait(tree, shard, leaf, token);
             leaf += 1;
         }
-        for depth in (0..sampler.waiting.len()).rev() {
+        let shallowest = usize::from(!sampler.moves_root);
+        for depth in (shallowest..sampler.waiting.len()).rev() {
             sampler.descent.forget();
             sweep_level(sampler, seating, shard, strength, depth, changed, chance);
         }
+        sampler.waiting[0].clear();
     }
 }
 
@@ -297,23 +352,27 @@ fn sweep_level(
     for of_dish in customers.chunk_by(|a, b| a.dish == b.dish) {
         let dish = of_dish[0].dish;
         if sampler.is_shared.as_ref().is_some_and(|shared| shared.has(dish)) {
+            if sampler.moves_root {
+                sampler.arena.of_shared.extend_from_slice(of_dish);
+            }
             continue;
         }
-        let first = sampler.tables.len();
+        let first = sampler.arena.tables.len();
         for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
             sampler.seat(seating, of_topic, depth, chance);
         }
-        let smallest = sampler.smallest;
-        if sampler.tables[first..].iter().any(|table| table.tokens >= smallest) {
+        let sizes = sampler.smallest..=LARGEST;
+        let moves = |table: &Table| table.moves(&sizes);
+        if sampler.arena.tables[first..].iter().any(moves) {
             sampler.approach(seating, dish, depth);
         }
         // In an order that topics have no part in: where those of one topic went first, the sampler would not be exact.
-        sampler.tables[first..].sort_unstable_by_key(|table| table.token);
-        for table in first..sampler.tables.len() {
-            if sampler.tables[table].tokens >= smallest {
+        sampler.arena.tables[first..].sort_unstable_by_key(|table| table.token);
+        for table in first..sampler.arena.tables.len() {
+            if moves(&sampler.arena.tables[table]) {
                 move_block(sampler, seating, shard, strength, table, depth, changed, chance);
             }
-            let Table { topic, goes_up, .. } = sampler.tables[table];
+            let Table { topic, goes_up, .. } = sampler.arena.tables[table];
             let parent = seating.tree.dishes[dish as usize].parent;
             if parent != NONE && goes_up {
                 sampler.waiting[depth - 1].push(Customer { dish: parent, topic, who: table as u32 });
@@ -338,70 +397,30 @@ impl TableSampler {
         let alone = &mut seating.rules.alone[depth];
         self.seats.draw(customers, tables, a, alone, chance);
         let Seats { at, sizes, .. } = &self.seats;
-        let first = self.tables.len();
-        let mut place = self.members.len() as u32;
+        let first = self.arena.tables.len();
+        let mut place = self.arena.members.len() as u32;
         let mut left = tables;
         for &size in sizes.iter() {
             // Labels are spread evenly over tables.
             let goes_up = !labels || chance.is_within(f64::from(ups), f64::from(left));
             ups -= u32::from(goes_up);
             left -= 1;
-            self.tables.push(Table { dish, topic, first: place, last: place, token: NONE, tokens: 0, goes_up });
+            self.arena.tables.push(Table { dish, topic, first: place, last: place, token: NONE, tokens: 0, goes_up });
             place += size;
         }
-        self.members.resize(place as usize, 0);
+        self.arena.members.resize(place as usize, 0);
         for (customer, &at) in all.iter().zip(at.iter()) {
-            let (token, tokens) = match customer.who & TOKEN {
-                0 => (self.tables[customer.who as usize].token, self.tables[customer.who as usize].tokens),
-                _ => (customer.who & !TOKEN, 1),
+            let token = match customer.who & TOKEN {
+                0 => self.arena.tables[customer.who as usize].token,
+                _ => customer.who & !TOKEN,
             };
-            let table = &mut self.tables[first + at as usize];
-            self.members[table.last as usize] = customer.who;
+            let tokens = self.arena.tokens_of(customer);
+            let table = &mut self.arena.tables[first + at as usize];
+            self.arena.members[table.last as usize] = customer.who;
             table.last += 1;
             table.token = table.token.min(token);
             table.tokens += tokens;
         }
-    }
-
-    /// Seats all customers of a part at tables. Returns the customers of shared dishes, sorted: where they sit is for the owner
-    /// of their word to decide ([`super::top_blocks`]).
-    pub(super) fn seat_part(
-        &mut self,
-        seating: &mut Seating<'_>,
-        part: &ShardTokens,
-        rng: &mut Generator,
-    ) -> Vec<Customer> {
-        self.tables.clear();
-        self.members.clear();
-        let mut token = 0;
-        for leaf in 0..part.leaves.len() {
-            token = self.wait(seating.tree, part, leaf, token);
-        }
-        let mut of_shared = vec![];
-        for depth in (0..self.waiting.len()).rev() {
-            let mut customers = std::mem::take(&mut self.waiting[depth]);
-            customers.sort_unstable();
-            for of_dish in customers.chunk_by(|a, b| a.dish == b.dish) {
-                let dish = of_dish[0].dish;
-                if self.is_shared.as_ref().is_some_and(|shared| shared.has(dish)) {
-                    of_shared.extend_from_slice(of_dish);
-                    continue;
-                }
-                let first = self.tables.len();
-                for of_topic in of_dish.chunk_by(|a, b| a.topic == b.topic) {
-                    self.seat(seating, of_topic, depth, rng);
-                }
-                let parent = seating.tree.dishes[dish as usize].parent;
-                for table in (first..self.tables.len()).filter(|&table| self.tables[table].goes_up) {
-                    let Table { topic, .. } = self.tables[table];
-                    self.waiting[depth - 1].push(Customer { dish: parent, topic, who: table as u32 });
-                }
-            }
-            customers.clear();
-            self.waiting[depth] = customers;
-        }
-        of_shared.sort_unstable();
-        of_shared
     }
 
     /// log2 of the weight of every topic by the restaurants of the block at hand, as if it were taken out of `old`.
@@ -459,10 +478,10 @@ impl TableSampler {
         let Block { tables, nodes, tokens, .. } = &mut self.block;
         let mut next = 0;
         while next < tables.len() {
-            let Table { dish, first, last, .. } = self.tables[tables[next] as usize];
+            let Table { dish, first, last, .. } = self.arena.tables[tables[next] as usize];
             next += 1;
             nodes.push(Node { dish, tables: 1, customers: last - first });
-            for &member in &self.members[first as usize..last as usize] {
+            for &member in &self.arena.members[first as usize..last as usize] {
                 let token = member & !TOKEN;
                 match member & TOKEN {
                     0 => tables.push(member),
@@ -525,7 +544,7 @@ fn move_block(
     changed: &mut impl FnMut(u32),
     chance: &mut impl Chance,
 ) {
-    let Table { topic, goes_up, .. } = sampler.tables[table];
+    let Table { topic, goes_up, .. } = sampler.arena.tables[table];
     let old = usize::from(topic);
     let is_switching = seating.rules.form == Form::Switching;
     let tries_turn = is_switching && chance.is_within(TURNS, 1.0);
@@ -536,10 +555,10 @@ fn move_block(
     let place = Place { depth, topic: old, goes_up, tries_turn };
     let (new, goes_up) = move_collected(sampler, seating, shard, strength, place, &[], changed, chance);
     if new != old {
-        sampler.block.tables.iter().for_each(|&table| sampler.tables[table as usize].topic = new as u16);
+        sampler.arena.set_topics(&sampler.block.tables, new as u16);
         sampler.block.tokens.iter().for_each(|moved| shard.topics[moved.token as usize] = new as u16);
     }
-    sampler.tables[table].goes_up = goes_up;
+    sampler.arena.tables[table].goes_up = goes_up;
 }
 
 /// Where a block is: the depth and the topic of its first table, and whether that goes up; and whether the block may go from or

@@ -256,7 +256,7 @@ impl Top {
         }
         // The root comes last: it takes what is repaired in the other restaurants.
         let root = self.starts[self.starts.len() - 2];
-        changes.seats.sort_unstable();
+        changes.seats.sort(); // those of each shard are sorted
         let (split, of_root) = changes.seats.split_at(changes.seats.partition_point(|change| change.dish < root));
         let mut repaired = vec![];
         self.apply_seats(tree, counts, split, &mut repaired);

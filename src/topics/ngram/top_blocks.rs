@@ -4,8 +4,8 @@
 //! Every word has a shard that **owns** it, and the same part of all shards is at hand. A round has four steps, with messages
 //! between them:
 //!
-//! 1. Each shard seats the tokens of its part, up to the customers of shared restaurants, and reports to the owner of each
-//!    word how many there are of each dish and topic.
+//! 1. A pass has seated the tokens of a shard's part, up to the customers of shared restaurants. The shard reports to the owner
+//!    of each word how many there are of each dish and topic, and of how many tokens.
 //! 2. The owner draws who sits at which table, and informs the shards; customers of one table are a **group**.
 //! 3. Each shard weighs its part of a group: for every topic the product over its restaurants (eq. 12). It sends these weights and
 //!    the documents of the part's tokens.
@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use super::documents::{Alpha, Seating, ShardTokens};
-use super::table_based::{BlockToken, Customer, Node, Place, Seats, TableSampler, change_seats};
+use super::table_based::{Arena, BlockToken, Customer, LARGEST, Node, Place, Seats, TableSampler, change_seats};
 use super::top::Top;
 use crate::cluster::rng::Generator;
 use crate::math::draws::unit;
@@ -28,17 +28,16 @@ use crate::restaurant::tree::{NONE, Tree};
 /// The steps of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    Seat,
+    Report,
     Group,
     Weigh,
     Move,
 }
 
 /// A shard's part between the steps.
+#[derive(Default)]
 struct SeatedPart {
-    sampler: TableSampler,
-    /// Of shared dishes, sorted.
-    customers: Vec<Customer>,
+    arena: Arena,
     /// The owner and the group of customers that may move, sorted.
     groups: Vec<(u32, u32, u32)>,
 }
@@ -61,7 +60,20 @@ struct Reported {
     topic: u16,
     shard: u32,
     customers: u32,
+    /// Where their numbers of tokens begin.
+    start: u32,
 }
+
+/// All that shards report to an owner.
+#[derive(Clone, Debug, Default)]
+struct Reports {
+    of_dishes: Vec<Reported>,
+    /// The tokens of each customer, or `MANY`.
+    tokens: Vec<u8>,
+}
+
+/// More tokens than blocks that move have.
+const MANY: u8 = LARGEST as u8 + 1;
 
 /// The weights of parts of groups, from all shards.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,10 +110,8 @@ pub struct TopBlocks {
     /// By worker.
     outbox: Vec<Vec<u32>>,
     seated: BTreeMap<u32, SeatedPart>,
-    /// Those of shards whose part is not seated.
-    samplers: BTreeMap<u32, TableSampler>,
     /// By owner.
-    reported: BTreeMap<u32, Vec<Reported>>,
+    reported: BTreeMap<u32, Reports>,
     assigned: BTreeMap<u32, Vec<(u32, Vec<u32>)>>,
     groups: BTreeMap<u32, Vec<Group>>,
     weighed: BTreeMap<u32, Weighed>,
@@ -126,42 +136,54 @@ impl TopBlocks {
         &mut self.outbox[shard as usize % peers]
     }
 
-    /// Step 1: seats the tokens of a shard's part.
-    pub fn seat(
-        &mut self,
-        shard: u32,
-        seating: &mut Seating<'_>,
-        part: &ShardTokens,
-        top: &Top,
-        new_sampler: impl FnOnce() -> TableSampler,
-        rng: &mut Generator,
-    ) {
-        let mut sampler = self.samplers.remove(&shard).unwrap_or_else(new_sampler);
-        let mut customers = sampler.seat_part(seating, part, rng);
-        let form = seating.rules.form;
-        customers.retain(|customer| customer.topic > 0 || !form.has_global());
+    /// Keeps the tables of a shard's part.
+    pub(super) fn keep(&mut self, shard: u32, arena: Arena) {
+        self.seated.insert(shard, SeatedPart { arena, groups: vec![] });
+    }
+
+    /// Step 1: reports the customers of shared dishes.
+    pub fn report(&mut self, shard: u32, seating: &Seating<'_>, top: &Top) {
+        let mut seated = self.seated.remove(&shard).expect("a part that is seated");
+        seated.groups.clear();
+        let has_global = seating.rules.form.has_global();
+        let mut customers = std::mem::take(&mut seated.arena.of_shared);
+        customers.retain(|customer| customer.topic > 0 || !has_global);
+        customers.sort_unstable();
         for same in customers.chunk_by(|a, b| (a.dish, a.topic) == (b.dish, b.topic)) {
             let Customer { dish, topic, .. } = same[0];
             let owner = self.owner_of(seating.tree, dish);
             let dish = top.number_of(seating.tree, dish);
-            self.send(owner).extend([shard, owner, dish, u32::from(topic), same.len() as u32]);
+            let message = self.send(owner);
+            message.extend([shard, owner, dish, u32::from(topic), same.len() as u32]);
+            let tokens = |customer: &Customer| seated.arena.tokens_of(customer).min(u32::from(MANY));
+            let packed = same.chunks(4).map(|four| four.iter().rev().fold(0, |word, one| word << 8 | tokens(one)));
+            message.extend(packed);
         }
-        self.seated.insert(shard, SeatedPart { sampler, customers, groups: vec![] });
+        seated.arena.of_shared = customers;
+        self.seated.insert(shard, seated);
     }
 
     pub fn read_reported(&mut self, messages: &[Vec<u32>]) {
-        for words in messages.iter().flat_map(|message| message.chunks_exact(5)) {
-            let reported = Reported { shard: words[0], dish: words[2], topic: words[3] as u16, customers: words[4] };
-            self.reported.entry(words[1]).or_default().push(reported);
+        for message in messages {
+            let mut rest = message.as_slice();
+            while let &[shard, owner, dish, topic, customers, ref more @ ..] = rest {
+                let (packed, more) = more.split_at(customers.div_ceil(4) as usize);
+                let Reports { of_dishes, tokens } = self.reported.entry(owner).or_default();
+                let start = tokens.len() as u32;
+                of_dishes.push(Reported { dish, topic: topic as u16, shard, customers, start });
+                tokens.extend(packed.iter().flat_map(|word| word.to_le_bytes()));
+                tokens.truncate((start + customers) as usize);
+                rest = more;
+            }
         }
     }
 
     /// Step 2: draws who sits at which table of the owner's words. `depth` is that of the tables that may move.
     pub fn group(&mut self, owner: u32, depth: usize, seating: &mut Seating<'_>, top: &Top, rng: &mut Generator) {
-        let mut reported = self.reported.remove(&owner).unwrap_or_default();
+        let Reports { of_dishes: mut reported, tokens } = self.reported.remove(&owner).unwrap_or_default();
         reported.sort_unstable();
-        let mut draw =
-            Drawing { depth, seating, top, seats: Seats::default(), groups: vec![], of_customers: BTreeMap::new() };
+        let (seats, groups, of_customers) = (Seats::default(), vec![], BTreeMap::new());
+        let mut draw = Drawing { depth, seating, top, tokens, seats, groups, of_customers };
         let tree = draw.seating.tree;
         let outcome = |reported: &Reported| tree.outcomes[top.dish(reported.dish) as usize];
         reported.sort_by_key(|reported| outcome(reported)); // stable: those of a word by dish, topic and shard
@@ -191,12 +213,12 @@ impl TopBlocks {
     }
 
     /// Step 3: weighs a shard's parts of groups.
-    pub fn weigh(&mut self, shard: u32, seating: &Seating<'_>, part: &ShardTokens) {
+    pub fn weigh(&mut self, shard: u32, sampler: &mut TableSampler, seating: &Seating<'_>, part: &ShardTokens) {
         let mut seated = self.seated.remove(&shard).expect("a part that is seated");
         let assigned = self.assigned.remove(&shard).unwrap_or_default();
         let mut lists: BTreeMap<u32, std::vec::IntoIter<u32>> =
             assigned.into_iter().map(|(owner, groups)| (owner, groups.into_iter())).collect();
-        for (place, customer) in (0..).zip(&seated.customers) {
+        for (place, customer) in (0..).zip(&seated.arena.of_shared) {
             let owner = self.owner_of(seating.tree, customer.dish);
             let group = lists.get_mut(&owner).and_then(Iterator::next).expect("a group for every customer");
             if group != NONE {
@@ -204,9 +226,10 @@ impl TopBlocks {
             }
         }
         seated.groups.sort_unstable();
-        let SeatedPart { sampler, customers, groups } = &mut seated;
+        std::mem::swap(&mut sampler.arena, &mut seated.arena);
+        let customers = std::mem::take(&mut sampler.arena.of_shared);
         let (mut log2, mut words) = (vec![], vec![]);
-        for same in groups.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        for same in seated.groups.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let (owner, group, first) = same[0];
             let topic = usize::from(customers[first as usize].topic);
             let of_group = same.iter().map(|&(_, _, place)| &customers[place as usize]);
@@ -220,6 +243,8 @@ impl TopBlocks {
             message.extend_from_slice(&words);
             message.extend(log2.iter().map(|number| number.to_bits()));
         }
+        sampler.arena.of_shared = customers;
+        std::mem::swap(&mut sampler.arena, &mut seated.arena);
         self.seated.insert(shard, seated);
     }
 
@@ -285,29 +310,36 @@ impl TopBlocks {
         message.chunks_exact(4).map(decision)
     }
 
-    /// Moves a shard's part of a group; `part_of` are its tokens. Documents are not counted here.
-    pub fn apply(&mut self, decision: Decision, seating: &mut Seating<'_>, part: &mut ShardTokens) {
-        let SeatedPart { sampler, customers, groups } = self.seated.get_mut(&decision.shard).expect("an own shard");
+    /// Moves a shard's part of a group; `part` has its tokens. Documents are not counted here.
+    pub fn apply(
+        &mut self,
+        decision: Decision,
+        sampler: &mut TableSampler,
+        seating: &mut Seating<'_>,
+        part: &mut ShardTokens,
+    ) {
+        let SeatedPart { arena, groups } = self.seated.get_mut(&decision.shard).expect("an own shard");
         let key = (decision.owner, decision.group);
         let start = groups.partition_point(|&(owner, group, _)| (owner, group) < key);
         let same = groups[start..].iter().take_while(|&&(owner, group, _)| (owner, group) == key);
-        let mut of_group = same.map(|&(_, _, place)| customers[place as usize]).peekable();
-        let old = usize::from(of_group.peek().expect("a group has customers").topic);
-        let block = sampler.collect_all(part, of_group.map(|customer| (customer.dish, customer.who)));
-        change_seats(&block.nodes, 0, seating, old, -1);
-        change_seats(&block.nodes, 0, seating, usize::from(decision.topic), 1);
-        block.tokens.iter().for_each(|token| part.topics[token.token as usize] = decision.topic);
+        let places = same.clone().map(|&(_, _, place)| place as usize);
+        let (old, new) = (arena.of_shared[groups[start].2 as usize].topic, decision.topic);
+        std::mem::swap(&mut sampler.arena, arena);
+        let mut customers = std::mem::take(&mut sampler.arena.of_shared);
+        let block =
+            sampler.collect_all(part, places.clone().map(|place| (customers[place].dish, customers[place].who)));
+        change_seats(&block.nodes, 0, seating, usize::from(old), -1);
+        change_seats(&block.nodes, 0, seating, usize::from(new), 1);
+        block.tokens.iter().for_each(|token| part.topics[token.token as usize] = new);
+        sampler.arena.set_topics(&sampler.block.tables, new);
+        places.for_each(|place| customers[place].topic = new);
+        sampler.arena.of_shared = customers;
+        std::mem::swap(&mut sampler.arena, arena);
     }
 
     /// The shard that a decision is for.
     pub fn shard_of(decision: &Decision) -> u32 {
         decision.shard
-    }
-
-    /// Ends a round.
-    pub fn clear(&mut self) {
-        let seated = std::mem::take(&mut self.seated);
-        self.samplers.extend(seated.into_iter().map(|(shard, seated)| (shard, seated.sampler)));
     }
 }
 
@@ -316,6 +348,8 @@ struct Drawing<'a, 's> {
     depth: usize,
     seating: &'a mut Seating<'s>,
     top: &'a Top,
+    /// The tokens of each customer that is reported.
+    tokens: Vec<u8>,
     seats: Seats,
     groups: Vec<Group>,
     /// By shard: dish and topic, and the groups of the customers there.
@@ -328,6 +362,7 @@ struct Drawing<'a, 's> {
 struct Guest {
     /// The place in `of_customers`, for each customer of shards that it stands for.
     who: Vec<(u32, u32, u32)>,
+    tokens: u32,
     nodes: Vec<Node>,
 }
 
@@ -372,11 +407,14 @@ impl Drawing<'_, '_> {
     /// The customers of one dish and topic, none of whom is in a group yet.
     fn guests(&mut self, reported: &[Reported]) -> Vec<Guest> {
         let mut guests = vec![];
-        for &Reported { dish, topic, shard, customers } in reported {
+        for &Reported { dish, topic, shard, customers, start } in reported {
             let of_shard = self.of_customers.entry(shard).or_default();
             let list = of_shard.len() as u32;
             of_shard.push((dish, topic, vec![NONE; customers as usize]));
-            guests.extend((0..customers).map(|place| Guest { who: vec![(shard, list, place)], nodes: vec![] }));
+            guests.extend((0..customers).map(|place| {
+                let tokens = u32::from(self.tokens[(start + place) as usize]);
+                Guest { who: vec![(shard, list, place)], tokens, nodes: vec![] }
+            }));
         }
         guests
     }
@@ -389,11 +427,12 @@ impl Drawing<'_, '_> {
         debug_assert_eq!(seats.customers as usize, guests.len(), "all customers of the dish");
         let labels = rules.has_labels(usize::from(topic));
         self.seats.draw(seats.customers, seats.tables, rules.parameters.discounts[depth], &mut rules.alone[depth], rng);
-        let nobody = Guest { who: vec![], nodes: vec![Node { dish, tables: 1, customers: 0 }] };
+        let nobody = Guest { who: vec![], tokens: 0, nodes: vec![Node { dish, tables: 1, customers: 0 }] };
         let mut tables = vec![(nobody, true); self.seats.sizes.len()];
         for (guest, &at) in guests.into_iter().zip(&self.seats.at) {
             let (table, _) = &mut tables[at as usize];
             table.who.extend(guest.who);
+            table.tokens += guest.tokens;
             table.nodes[0].customers += 1;
             table.nodes.extend(guest.nodes);
         }
@@ -402,7 +441,7 @@ impl Drawing<'_, '_> {
             *goes_up = !labels || unit(rng) * f64::from(left) < f64::from(ups);
             ups -= u32::from(*goes_up);
             // A table of one customer moves as that customer's block.
-            if depth == self.depth && table.nodes[0].customers > 1 {
+            if depth == self.depth && table.nodes[0].customers > 1 && table.tokens <= LARGEST {
                 self.note_group(topic, depth, *goes_up, table);
             }
         }
