@@ -5,9 +5,10 @@
 //! before a token, which decides how contexts are dealt; and which dishes the shared restaurants serve. Then every token
 //! travels once.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::shard::by_frequency;
 use crate::cluster::own::Own;
 use crate::lm::text::{Symbols, Tokens};
 use crate::restaurant::deal::{Deal, Keys};
@@ -17,8 +18,12 @@ use crate::topics::collection::Share;
 /// Words that a worker sends at most between two exchanges.
 const FULL: usize = 1 << 19;
 
-/// Of how many outcomes it is known how many tokens every shard has.
+/// For how many outcomes the work of each shard is known.
 const FREQUENT: usize = 1024;
+
+/// A sweep takes as long for the first token of an n-gram as for this many more of the same n-gram: most of its time goes to
+/// restaurants that are not in the cache (a fit to the times of 16 parts of Brown; scripts/results).
+const FIRST_TOKEN: u64 = 9;
 
 /// Tokens with their contexts and origins.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +111,7 @@ pub struct Dealt {
     pub own: Own,
     /// How many documents there are to train on.
     pub documents: usize,
-    /// All documents to test on, by number.
+    /// All documents to test on; the shards take turns.
     pub test_documents: Vec<TestDocument>,
     /// Tokens to train on, with their documents counted from 0.
     pub training: TokenList,
@@ -116,8 +121,17 @@ pub struct Dealt {
     pub top: Vec<TopDish>,
     /// Training tokens of each outcome, over all shards.
     pub by_outcome: Vec<u64>,
-    /// The same of the most frequent outcomes, the first ones first, by shard. None if there is one shard.
-    pub of_frequent: Vec<Vec<u64>>,
+    /// None if there is one shard.
+    pub work: Work,
+}
+
+/// How long a sweep takes for each outcome, in a unit of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    /// Sums over all shards.
+    pub by_outcome: Vec<u64>,
+    /// By shard, for the outcomes with the most work, in falling order.
+    pub of_largest: Vec<Vec<u64>>,
 }
 
 /// How a worker reaches the others: gives each a message, and returns the messages of all to it, by sender.
@@ -162,14 +176,14 @@ impl Dealt {
         let by_outcome = dealer.by_outcome(&training, symbols);
         let deal = dealer.agree(&training, symbols, shards);
         let top = if shards == 1 { vec![] } else { dealer.top(&training, &test, symbols, &deal, &by_outcome) };
-        let of_frequent = if shards == 1 { vec![] } else { dealer.of_frequent(&training, &deal, &by_outcome) };
         let place = |number: u32| numbers.binary_search(&number).expect("the number of a document") as u32;
         let training = dealer.send(training, place, &deal, TokenList::new(depth, symbols));
-        let tests: Vec<u32> = test_documents.iter().map(|document| document.number).collect();
-        let place = |number: u32| tests.binary_search(&number).expect("the number of a document") as u32;
+        let work = if shards == 1 { Work::default() } else { dealer.work(&training, &deal, by_outcome.len()) };
+        let places: BTreeMap<u32, u32> = test_documents.iter().map(|document| document.number).zip(0..).collect();
+        let place = |number: u32| places[&number];
         let mut test = dealer.send(test, place, &deal, TokenList::new(depth, symbols));
         test.sort();
-        Dealt { documents: numbers.len(), own, test_documents, training, test, top, by_outcome, of_frequent, deal }
+        Dealt { documents: numbers.len(), own, test_documents, training, test, top, by_outcome, work, deal }
     }
 }
 
@@ -209,7 +223,7 @@ impl Dealer<'_> {
         let document = |words: &[u32]| TestDocument { number: words[0], shard: words[1], tokens: words[2] };
         let mut documents: Vec<TestDocument> = self.share(message).chunks_exact(3).map(document).collect();
         documents.sort_unstable();
-        documents
+        take_turns(documents)
     }
 
     fn by_outcome(&mut self, training: &LaidOut, symbols: Symbols) -> Vec<u64> {
@@ -218,18 +232,23 @@ impl Dealer<'_> {
         self.sum(&by_outcome)
     }
 
-    fn of_frequent(&mut self, training: &LaidOut, deal: &Deal, by_outcome: &[u64]) -> Vec<Vec<u64>> {
-        let (mut places, shards) = (vec![NONE; by_outcome.len()], deal.shards() as usize);
-        by_frequency(by_outcome).take(FREQUENT).zip(0..).for_each(|(outcome, place)| places[outcome] = place);
-        let mut counts = vec![0; FREQUENT.min(by_outcome.len()) * shards];
-        for token in training.tokens() {
-            let outcome = training.tokens.outcome(token);
+    /// Sums up the work of all outcomes; the own tokens are known already.
+    fn work(&mut self, training: &TokenList, deal: &Deal, outcomes: usize) -> Work {
+        let own = own_work(training, deal);
+        let mut by_outcome = vec![0; outcomes];
+        own.iter().for_each(|&(_, outcome, work)| by_outcome[outcome as usize] += work);
+        let by_outcome = self.sum(&by_outcome);
+        let (mut places, shards) = (vec![NONE; outcomes], deal.shards() as usize);
+        falling(&by_outcome).take(FREQUENT).zip(0..).for_each(|(outcome, place)| places[outcome] = place);
+        let mut of_largest = vec![0; FREQUENT.min(outcomes) * shards];
+        for (shard, outcome, work) in own {
             let place = places[outcome as usize];
             if place != NONE {
-                counts[place as usize * shards + deal.shard_of(training.context(token), outcome) as usize] += 1;
+                of_largest[place as usize * shards + shard as usize] = work;
             }
         }
-        self.sum(&counts).chunks(shards).map(<[u64]>::to_vec).collect()
+        let of_largest = self.sum(&of_largest).chunks(shards).map(<[u64]>::to_vec).collect();
+        Work { by_outcome, of_largest }
     }
 
     /// Agrees with the other workers on the shard of every context.
@@ -312,6 +331,44 @@ impl Dealer<'_> {
         }
         list
     }
+}
+
+/// The work of each outcome in each of the own shards: (shard, outcome, work).
+fn own_work(training: &TokenList, deal: &Deal) -> Vec<(u32, u32, u64)> {
+    let hash = |hash: u32, word: u32| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1);
+    let ngram = |token: usize| {
+        let outcome = training.outcome(token);
+        let shard = deal.shard_of(training.context(token), outcome);
+        (shard, outcome, training.context(token).fold(0, hash))
+    };
+    let mut ngrams: Vec<(u32, u32, u32)> = (0..training.count()).map(ngram).collect();
+    ngrams.sort_unstable();
+    let of_outcome = |same: &[(u32, u32, u32)]| {
+        let distinct = same.chunk_by(|a, b| a == b).count() as u64;
+        (same[0].0, same[0].1, same.len() as u64 + (FIRST_TOKEN - 1) * distinct)
+    };
+    ngrams.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(of_outcome).collect()
+}
+
+/// Puts documents into an order in which the shards take turns, so that all workers have some of any few that are evaluated
+/// together. Those of a shard stay in their order.
+fn take_turns(documents: Vec<TestDocument>) -> Vec<TestDocument> {
+    let mut turns = BTreeMap::new();
+    let turn = |document: TestDocument| {
+        let turn = turns.entry(document.shard).or_insert(0u32);
+        *turn += 1;
+        (*turn, document.shard, document)
+    };
+    let mut documents: Vec<_> = documents.into_iter().map(turn).collect();
+    documents.sort_unstable();
+    documents.into_iter().map(|(.., document)| document).collect()
+}
+
+/// All places, that with the largest number first.
+pub fn falling(numbers: &[u64]) -> impl Iterator<Item = usize> + use<> {
+    let mut places: Vec<usize> = (0..numbers.len()).collect();
+    places.sort_by_key(|&place| (Reverse(numbers[place]), place));
+    places.into_iter()
 }
 
 /// The same dishes, sorted, each once with the sum of its tokens.

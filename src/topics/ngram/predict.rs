@@ -16,7 +16,7 @@ use crate::math::lanes::{Block, LANES, blocks};
 use crate::topics::job::EvaluationSettings;
 
 /// Numbers in the vectors of all test tokens that are on their way at a time.
-const FULL: usize = 1 << 19;
+const FULL: usize = 1 << 20;
 
 impl NgramModel {
     /// Evaluates the test documents of the own shards. Every worker calls this.
