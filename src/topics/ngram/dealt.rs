@@ -5,10 +5,10 @@
 //! before a token, which decides how contexts are dealt; and which dishes the shared restaurants serve. Then every token
 //! travels once.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::work;
 use crate::cluster::own::Own;
 use crate::lm::text::{Symbols, Tokens};
 use crate::restaurant::deal::{Deal, Keys};
@@ -17,13 +17,6 @@ use crate::topics::collection::Share;
 
 /// Words that a worker sends at most between two exchanges.
 const FULL: usize = 1 << 19;
-
-/// For how many outcomes the work of each shard is known.
-const FREQUENT: usize = 1024;
-
-/// A sweep takes as long for the first token of an n-gram as for this many more of the same n-gram: most of its time goes to
-/// restaurants that are not in the cache (a fit to the times of 16 parts of Brown; scripts/results).
-const FIRST_TOKEN: u64 = 9;
 
 /// Tokens with their contexts and origins.
 #[derive(Clone, Debug, Default)]
@@ -121,17 +114,8 @@ pub struct Dealt {
     pub top: Vec<TopDish>,
     /// Training tokens of each outcome, over all shards.
     pub by_outcome: Vec<u64>,
-    /// None if there is one shard.
-    pub work: Work,
-}
-
-/// How long a sweep takes for each outcome, in a unit of its own.
-#[derive(Clone, Debug, Default)]
-pub struct Work {
-    /// Sums over all shards.
-    pub by_outcome: Vec<u64>,
-    /// By shard, for the outcomes with the most work, in falling order.
-    pub of_largest: Vec<Vec<u64>>,
+    /// In which part of a pass each outcome is; empty if there is one part.
+    pub part_of: Vec<u8>,
 }
 
 /// How a worker reaches the others: gives each a message, and returns the messages of all to it, by sender.
@@ -169,7 +153,16 @@ impl LaidOut {
 
 impl Dealt {
     /// Deals the tokens of the documents of all workers, each of which has its own in `share`. Every worker calls this.
-    pub fn new(own: Own, exchange: Exchange<'_>, symbols: Symbols, depth: usize, shards: u32, share: Share) -> Dealt {
+    /// A pass is to have so many parts.
+    pub fn new(
+        own: Own,
+        exchange: Exchange<'_>,
+        symbols: Symbols,
+        depth: usize,
+        shards: u32,
+        parts: usize,
+        share: Share,
+    ) -> Dealt {
         let mut dealer = Dealer { own, exchange };
         let [training, test] = [share.training, share.test].map(|shares| LaidOut::new(symbols, depth, shares));
         let (numbers, test_documents) = (dealer.numbers(&training), dealer.test_documents(&test));
@@ -178,12 +171,12 @@ impl Dealt {
         let top = if shards == 1 { vec![] } else { dealer.top(&training, &test, symbols, &deal, &by_outcome) };
         let place = |number: u32| numbers.binary_search(&number).expect("the number of a document") as u32;
         let training = dealer.send(training, place, &deal, TokenList::new(depth, symbols));
-        let work = if shards == 1 { Work::default() } else { dealer.work(&training, &deal, by_outcome.len()) };
+        let part_of = if parts == 1 { vec![] } else { dealer.part_of(&training, &deal, by_outcome.len(), parts) };
         let places: BTreeMap<u32, u32> = test_documents.iter().map(|document| document.number).zip(0..).collect();
         let place = |number: u32| places[&number];
         let mut test = dealer.send(test, place, &deal, TokenList::new(depth, symbols));
         test.sort();
-        Dealt { documents: numbers.len(), own, test_documents, training, test, top, by_outcome, work, deal }
+        Dealt { documents: numbers.len(), own, test_documents, training, test, top, by_outcome, part_of, deal }
     }
 }
 
@@ -232,37 +225,56 @@ impl Dealer<'_> {
         self.sum(&by_outcome)
     }
 
-    /// Sums up the work of all outcomes; the own tokens are known already.
-    fn work(&mut self, training: &TokenList, deal: &Deal, outcomes: usize) -> Work {
-        let own = own_work(training, deal);
+    /// The part of a pass of each outcome. The own tokens have been dealt.
+    fn part_of(&mut self, training: &TokenList, deal: &Deal, outcomes: usize, parts: usize) -> Vec<u8> {
+        let (own, shards) = (work::of_words(training, deal), deal.shards() as usize);
         let mut by_outcome = vec![0; outcomes];
         own.iter().for_each(|&(_, outcome, work)| by_outcome[outcome as usize] += work);
-        let by_outcome = self.sum(&by_outcome);
-        let (mut places, shards) = (vec![NONE; outcomes], deal.shards() as usize);
-        falling(&by_outcome).take(FREQUENT).zip(0..).for_each(|(outcome, place)| places[outcome] = place);
-        let mut of_largest = vec![0; FREQUENT.min(outcomes) * shards];
+        let runs = work::runs(&self.sum(&by_outcome), deal.shards(), parts);
+        let mut by_run = vec![0; runs.len() * shards];
         for (shard, outcome, work) in own {
-            let place = places[outcome as usize];
-            if place != NONE {
-                of_largest[place as usize * shards + shard as usize] = work;
-            }
+            let run = runs.partition_point(|run| run.end <= outcome as usize);
+            by_run[run * shards + shard as usize] += work;
         }
-        let of_largest = self.sum(&of_largest).chunks(shards).map(<[u64]>::to_vec).collect();
-        Work { by_outcome, of_largest }
+        let by_run: Vec<Vec<u64>> = self.sum(&by_run).chunks(shards).map(<[u64]>::to_vec).collect();
+        let of_runs = runs.iter().zip(work::deal_runs(&by_run, parts));
+        of_runs.flat_map(|(run, part)| run.clone().map(move |_| part as u8)).collect()
     }
 
     /// Agrees with the other workers on the shard of every context.
     fn agree(&mut self, training: &LaidOut, symbols: Symbols, shards: u32) -> Deal {
+        if shards == 1 {
+            return Deal::alone();
+        }
         let mut by_element = vec![0; symbols.all() as usize];
         let first = |token: usize| training.context(token).next();
         training.tokens().filter_map(first).for_each(|first| by_element[first as usize] += 1);
         let keys = Keys::new(&self.sum(&by_element), shards);
-        let mut by_key = vec![0; keys.count()];
-        for token in training.tokens() {
-            by_key[keys.key_of(training.context(token), training.tokens.outcome(token)) as usize] += 1;
-        }
-        let by_key = self.sum(&by_key);
+        let by_key = self.work_by_key(training, &keys);
         Deal::new(keys, &by_key)
+    }
+
+    /// The work of every key. Whichever worker reads an n-gram, one of them counts it as a first token: that of its hash.
+    fn work_by_key(&mut self, training: &LaidOut, keys: &Keys) -> Vec<u64> {
+        let (mut by_key, mut ngrams) = (vec![0; keys.count()], Vec::with_capacity(training.tokens.len()));
+        for token in training.tokens() {
+            let outcome = training.tokens.outcome(token);
+            let key = keys.key_of(training.context(token), outcome);
+            by_key[key as usize] += 1;
+            ngrams.push((key, work::hash(training.context(token), outcome)));
+        }
+        ngrams.sort_unstable();
+        ngrams.dedup();
+        let peers = self.own.peers();
+        let mut messages = vec![vec![]; peers];
+        ngrams.drain(..).for_each(|(key, hash)| messages[hash as usize % peers].extend([key, hash]));
+        for message in (self.exchange)(messages) {
+            ngrams.extend(message.chunks_exact(2).map(|words| (words[0], words[1])));
+        }
+        ngrams.sort_unstable();
+        ngrams.dedup();
+        ngrams.iter().for_each(|(key, _)| by_key[*key as usize] += work::FIRST_TOKEN - 1);
+        self.sum(&by_key)
     }
 
     /// The dishes of the shared restaurants: of contexts that are one split word, and of the empty one. Those that only test
@@ -333,23 +345,6 @@ impl Dealer<'_> {
     }
 }
 
-/// The work of each outcome in each of the own shards: (shard, outcome, work).
-fn own_work(training: &TokenList, deal: &Deal) -> Vec<(u32, u32, u64)> {
-    let hash = |hash: u32, word: u32| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1);
-    let ngram = |token: usize| {
-        let outcome = training.outcome(token);
-        let shard = deal.shard_of(training.context(token), outcome);
-        (shard, outcome, training.context(token).fold(0, hash))
-    };
-    let mut ngrams: Vec<(u32, u32, u32)> = (0..training.count()).map(ngram).collect();
-    ngrams.sort_unstable();
-    let of_outcome = |same: &[(u32, u32, u32)]| {
-        let distinct = same.chunk_by(|a, b| a == b).count() as u64;
-        (same[0].0, same[0].1, same.len() as u64 + (FIRST_TOKEN - 1) * distinct)
-    };
-    ngrams.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(of_outcome).collect()
-}
-
 /// Puts documents into an order in which the shards take turns, so that all workers have some of any few that are evaluated
 /// together. Those of a shard stay in their order.
 fn take_turns(documents: Vec<TestDocument>) -> Vec<TestDocument> {
@@ -362,13 +357,6 @@ fn take_turns(documents: Vec<TestDocument>) -> Vec<TestDocument> {
     let mut documents: Vec<_> = documents.into_iter().map(turn).collect();
     documents.sort_unstable();
     documents.into_iter().map(|(.., document)| document).collect()
-}
-
-/// All places, that with the largest number first.
-pub fn falling(numbers: &[u64]) -> impl Iterator<Item = usize> + use<> {
-    let mut places: Vec<usize> = (0..numbers.len()).collect();
-    places.sort_by_key(|&place| (Reverse(numbers[place]), place));
-    places.into_iter()
 }
 
 /// The same dishes, sorted, each once with the sum of its tokens.

@@ -46,7 +46,7 @@ fn model_of_shards(form: Form, order: Order, length: u32, tables: bool, shards: 
         shards,
         syncs_per_sweep: 3,
     };
-    let dealt = Dealt::new(Own::all(), &mut |messages| messages, symbols, setup.depth(), shards, share);
+    let dealt = Dealt::new(Own::all(), &mut |messages| messages, symbols, setup.depth(), shards, setup.parts(), share);
     NgramModel::new(setup, symbols, dealt)
 }
 

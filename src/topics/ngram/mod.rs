@@ -6,7 +6,8 @@
 //!   the labels of tables
 //! - `descent`: the probability of a word under all topics at once
 //! - `documents`: tokens with their topics; the prior over a document's topics
-//! - `dealt`: tokens travel to the workers of their contexts; `shard`: the tokens of a shard, in parts
+//! - `dealt`: tokens travel to the workers of their contexts; `shard`: the tokens of a shard, in parts; `work`: how long
+//!   they take, so that all take equally long
 //! - `top`: the restaurants that several shards share; `top_blocks`: blocks of their tables move
 //! - `token_based`, `table_based`: the two samplers; `weights`: products of many factors, for blocks of tables;
 //!   `turn`: the coins of a block that goes from or to the global topic
@@ -44,6 +45,7 @@ pub mod top;
 pub mod top_blocks;
 pub mod turn;
 mod weights;
+pub mod work;
 
 #[cfg(test)]
 mod invariants;

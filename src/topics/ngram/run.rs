@@ -118,6 +118,7 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         symbols,
         setup.depth(),
         plan.schedule.shards,
+        setup.parts(),
         collection.share,
     );
     let training_tokens: u64 = dealt.by_outcome.iter().sum();

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::dealt::{Dealt, TokenList, Work, falling};
+use super::dealt::{Dealt, TokenList};
 use super::descent::by_word;
 use super::documents::ShardTokens;
 use super::top::Top;
@@ -89,23 +89,6 @@ pub fn part_at(shard: u32, phase: u32, parts: usize) -> usize {
     (shard as usize + phase as usize) % parts
 }
 
-/// The part of every word, so that a pass takes as long for each part of every shard, and frequent and rare words are in each.
-fn part_of_words(work: &Work, parts: usize) -> Vec<u8> {
-    let shards = work.of_largest.first().map_or(1, Vec::len);
-    let mut filled = vec![vec![0; shards]; parts];
-    let mut part_of = vec![0; work.by_outcome.len()];
-    for (place, word) in falling(&work.by_outcome).enumerate() {
-        let even = vec![work.by_outcome[word].max(1).div_ceil(shards as u64); shards];
-        let of_word = work.of_largest.get(place).unwrap_or(&even);
-        // The sum of squares grows by this much, and by as much for every part.
-        let more = |part: &Vec<u64>| part.iter().zip(of_word).map(|(filled, more)| filled * more).sum::<u64>();
-        let part = (0..parts).min_by_key(|&part| (more(&filled[part]), part)).expect("at least one part");
-        filled[part].iter_mut().zip(of_word).for_each(|(filled, more)| *filled += more);
-        part_of[word] = part as u8;
-    }
-    part_of
-}
-
 /// The own shards of a worker whose training tokens have these leaves in the tree.
 pub fn own_shards(
     dealt: &Dealt,
@@ -116,13 +99,13 @@ pub fn own_shards(
     top: Option<&Top>,
 ) -> Vec<(u32, Shard)> {
     let (deal, list, parts) = (&dealt.deal, &dealt.training, parts as u32);
-    let part_of = part_of_words(&dealt.work, parts as usize);
     let ranks = by_word(tree);
     let keys: Vec<(u32, u32)> = (0..list.count())
         .map(|token| {
             let outcome = list.outcome(token);
             let shard = deal.shard_of(list.context(token), outcome);
-            (shard * parts + part_of.get(outcome as usize).map_or(0, |&part| u32::from(part)), ranks[leaves[token] as usize])
+            let part = dealt.part_of.get(outcome as usize).map_or(0, |&part| u32::from(part));
+            (shard * parts + part, ranks[leaves[token] as usize])
         })
         .collect();
     drop(ranks);

@@ -89,7 +89,7 @@ fn trained<M: Model + Send + 'static>(sweeps: u64, model: impl Fn() -> M + Send 
 
 /// The tokens of all documents, dealt to the shards of one worker.
 fn dealt(seed: u64, order: Order) -> Dealt {
-    Dealt::new(Own::all(), &mut |messages| messages, SYMBOLS, order.longest() - 1, SHARDS, share(seed))
+    Dealt::new(Own::all(), &mut |messages| messages, SYMBOLS, order.longest() - 1, SHARDS, 2, share(seed))
 }
 
 fn rescaling(seed: u64, order: Order, topics: usize, weight: f64, sweeps: u64, before_ngrams: u64) -> Rescaling {
