@@ -173,7 +173,10 @@ fn probabilities_are_those_of_the_definition() {
     for (seed, order, weight) in [(1, TRIGRAMS, 0.7), (2, TRIGRAMS, 1.3), (3, INFINITE, 0.2), (4, INFINITE, 0.7)] {
         let model = rescaling(seed, order, 5, weight, 12, 4);
         let method = LeftToRight { particles: 3, resample: 10 };
-        let tests = share(seed).test.into_values().flatten().map(|(_, words)| words).collect::<Vec<_>>();
+        // The shards take turns.
+        let of_shards: Vec<Vec<(u32, Vec<u32>)>> = share(seed).test.into_values().collect();
+        let turns = (0..of_shards[0].len()).flat_map(|turn| of_shards.iter().map(move |documents| &documents[turn].1));
+        let tests: Vec<Vec<u32>> = turns.cloned().collect();
         let documents: Vec<&[u32]> = tests.iter().map(Vec::as_slice).collect();
         let (back_off, found_leaves) = BackOff::gather(model.ngrams(), SYMBOLS, &documents, &mut |messages| messages);
         let predictor = Predictor::new(model.lda().held_out(), model.lda().prior(), back_off, weight, method);
