@@ -6,7 +6,7 @@
 //! every zstd decoder skips.
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::marker::PhantomData;
 
 use bincode::Options;
@@ -36,30 +36,34 @@ pub fn encode<T: Serialize>(value: &T) -> io::Result<Vec<u8>> {
     encode_behind(vec![], value)
 }
 
-/// Appends a packed value to `bytes`. The serialised form is packed as it is made, so that a large value is never in
-/// memory a second time.
+/// Appends a packed value to `bytes`.
 pub fn encode_behind<T: Serialize>(bytes: Vec<u8>, value: &T) -> io::Result<Vec<u8>> {
-    let start = bytes.len();
-    let packer = zstd::stream::write::Encoder::new(bytes, 1)?;
+    encode_to(bytes, value)
+}
+
+/// Writes a packed value. The serialised form is packed, and the packed one written, as it is made, so that a large value is
+/// never in memory a second time.
+pub fn encode_to<W: Write, T: Serialize>(out: W, value: &T) -> io::Result<W> {
+    let packer = zstd::stream::write::Encoder::new(Counted { inner: out, written: 0 }, 1)?;
     let mut packer = Counted { inner: BufWriter::with_capacity(BUFFER, packer), written: 0 };
     bincode::serialize_into(&mut packer, value).map_err(io::Error::other)?;
     let unpacked = packer.written;
-    let mut bytes = packer.inner.into_inner().map_err(|e| e.into_error())?.finish()?;
-    pad(&mut bytes, start, unpacked);
-    Ok(bytes)
+    let mut out = packer.inner.into_inner().map_err(|e| e.into_error())?.finish()?;
+    pad(&mut out, unpacked)?;
+    Ok(out.inner)
 }
 
-/// Appends what is missing for `unpacked` bytes to be within the bound.
-fn pad(bytes: &mut Vec<u8>, start: usize, unpacked: u64) {
-    let packed = (bytes.len() - start) as u64;
-    let mut missing = unpacked.saturating_sub(FREE).div_ceil(RATIO).saturating_sub(packed);
+/// Adds what is missing for `unpacked` bytes to be within the bound.
+fn pad(out: &mut Counted<impl Write>, unpacked: u64) -> io::Result<()> {
+    let mut missing = unpacked.saturating_sub(FREE).div_ceil(RATIO).saturating_sub(out.written);
     while missing > 0 {
         let length = missing.min(1 << 30) as u32;
-        bytes.extend_from_slice(&SKIPPABLE.to_le_bytes());
-        bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.resize(bytes.len() + length as usize, 0);
+        out.write_all(&SKIPPABLE.to_le_bytes())?;
+        out.write_all(&length.to_le_bytes())?;
+        io::copy(&mut io::repeat(0).take(u64::from(length)), out)?;
         missing -= u64::from(length);
     }
+    Ok(())
 }
 
 /// The reverse of [`encode`].

@@ -8,6 +8,9 @@ use super::codec::{decode, encode};
 use super::operators::route::Route;
 use crate::error::{Error, Result};
 
+/// How a worker reaches the others: gives each a message, and returns the messages of all to it, by sender.
+pub type Exchange<'a> = &'a mut dyn FnMut(Vec<Vec<u32>>) -> Vec<Vec<u32>>;
+
 /// What all workers have, by worker, on the first one; every worker must call this.
 pub fn gather<T: Serialize + DeserializeOwned>(
     worker: &mut Worker,

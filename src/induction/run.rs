@@ -45,7 +45,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     };
-    record.folder.write("model", &model_file::to_bytes(&kept)?)?;
+    model_file::write(&record.folder, &kept)?;
     for (name, content) in report::files(&session.title, plan, &kept, &trained.outcome, peak_memory_mib()) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
     }

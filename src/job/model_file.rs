@@ -6,16 +6,20 @@
 //! ([`Stored::validate`]): what has been loaded can be asked without a panic.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use crate::cluster::codec::{decode, encode_behind};
+use super::folder::RunFolder;
+use crate::cluster::codec::{decode, encode_behind, encode_to};
 use crate::corpus::open::first_bytes;
 use crate::error::{Error, Result};
+
+/// Its name in a run folder.
+const FILE: &str = "model";
 
 const MAGIC: &[u8; 8] = b"SAWMILLM";
 /// Magic, format, kind, checksum.
@@ -37,6 +41,38 @@ pub fn to_bytes<M: Stored>(model: &M) -> Result<Vec<u8>> {
     pack(M::KIND, M::FORMAT, model).map_err(|e| Error::Usage(format!("the model cannot be serialised: {e}")))
 }
 
+/// Writes a model as the file `model` of a run folder, piece by piece: its bytes are never in memory as a whole.
+pub fn write<M: Stored>(folder: &RunFolder, model: &M) -> Result<()> {
+    let mut file = folder.create_file(FILE)?;
+    let mut write = || -> io::Result<()> {
+        file.write_all(&[0; HEADER])?;
+        let summed = encode_to(Summed { inner: &mut file, sum: Xxh3Default::new() }, model)?;
+        let checksum = summed.sum.digest();
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&header(M::KIND, M::FORMAT, checksum))
+    };
+    write().map_err(|e| Error::output(&folder.path().join(FILE), e))?;
+    file.finish()
+}
+
+/// Adds up the checksum of what is written.
+struct Summed<W> {
+    inner: W,
+    sum: Xxh3Default,
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(buffer)?;
+        self.sum.update(&buffer[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
 /// A value as the body of a model file of this kind and format.
 pub fn pack<T: Serialize>(kind: &str, format: u32, value: &T) -> io::Result<Vec<u8>> {
     let bytes = encode_behind(vec![0; HEADER], value)?;
@@ -45,12 +81,18 @@ pub fn pack<T: Serialize>(kind: &str, format: u32, value: &T) -> io::Result<Vec<
 
 /// Fills in the header of `bytes`, whose body is complete.
 pub fn with_header(kind: &str, format: u32, mut bytes: Vec<u8>) -> Vec<u8> {
-    let checksum = xxh3_64(&bytes[HEADER..]);
-    bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..12].copy_from_slice(&format.to_le_bytes());
-    bytes[12..12 + kind.len()].copy_from_slice(kind.as_bytes());
-    bytes[28..HEADER].copy_from_slice(&checksum.to_le_bytes());
+    let header = header(kind, format, xxh3_64(&bytes[HEADER..]));
+    bytes[..HEADER].copy_from_slice(&header);
     bytes
+}
+
+fn header(kind: &str, format: u32, checksum: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&format.to_le_bytes());
+    header[12..12 + kind.len()].copy_from_slice(kind.as_bytes());
+    header[28..].copy_from_slice(&checksum.to_le_bytes());
+    header
 }
 
 /// The kind of the model at `path`, a model file or a run folder.
@@ -74,7 +116,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(bad("this is not a regular file".to_string()));
     }
     let mut bytes = vec![];
-    file.by_ref().take(HEADER as u64).read_to_end(&mut bytes)?;
+    Read::by_ref(&mut file).take(HEADER as u64).read_to_end(&mut bytes)?;
     kind_of(&bytes)?;
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -85,7 +127,7 @@ fn file_of(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_path_buf());
     }
-    let file = path.join("model");
+    let file = path.join(FILE);
     match file.exists() {
         true => Ok(file),
         false => Err(Error::input(
@@ -138,6 +180,15 @@ mod tests {
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Numbers(Vec<u32>);
+
+    #[test]
+    fn a_model_written_piece_by_piece_is_that_of_its_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = RunFolder::create(folder.path()).expect("a run folder");
+        let numbers = Numbers((0..1_000_000).map(|n: u32| n.wrapping_mul(0x9e37_79b1) >> 12).collect());
+        write(&run, &numbers).expect("it is written");
+        assert_eq!(std::fs::read(folder.path().join(FILE)).expect("a file"), to_bytes(&numbers).expect("bytes"));
+    }
 
     impl Stored for Numbers {
         const KIND: &'static str = "numbers";

@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::gather::Exchange;
+use crate::cluster::own::Own;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post, add_up};
 use crate::math::ln;
@@ -33,7 +35,7 @@ use crate::restaurant::lone::Rests;
 use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::{Hyperprior, Parameters};
 use crate::restaurant::shard::{SavedShard, Shard};
-use crate::restaurant::stream::Stream;
+use crate::restaurant::stream::{Stream, merge_all};
 use crate::restaurant::tokens::Tokens;
 use crate::restaurant::tree::{Paths, Sorted, Tree};
 
@@ -76,7 +78,6 @@ impl Settings {
 }
 
 /// What the shards of a worker have learned.
-#[derive(Serialize, Deserialize)]
 pub enum Learned {
     /// The only shard of a model of fixed order.
     Whole(Counted),
@@ -85,16 +86,20 @@ pub enum Learned {
 }
 
 impl Learned {
-    /// What all workers have learned, as one.
-    pub fn merge(parts: Vec<Learned>, depths: usize, has_visits: bool) -> Counted {
-        let mut streams = vec![];
-        for part in parts {
-            match part {
-                Learned::Whole(counted) => return counted,
-                Learned::Parts(parts) => streams.extend(parts),
-            }
+    /// What all workers have learned, as one, on the first. Every worker calls this.
+    pub fn merge(
+        self,
+        worker: Own,
+        shards: u32,
+        depths: usize,
+        has_visits: bool,
+        exchange: Exchange<'_>,
+    ) -> Option<Counted> {
+        match self {
+            Learned::Whole(counted) => Some(counted),
+            Learned::Parts(_) if shards == 1 && !has_visits => None, // the first worker has the whole
+            Learned::Parts(own) => merge_all(worker, shards, own, depths, has_visits, exchange),
         }
-        Stream::merge(&streams, depths, has_visits)
     }
 }
 

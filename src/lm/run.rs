@@ -2,14 +2,14 @@
 
 use timely::worker::Worker;
 
-use super::hpylm::{Hpylm, Learned};
+use super::hpylm::Hpylm;
 use super::job::Plan;
 use super::model::{Kept, LanguageModel};
 use super::report::{self, Evaluated, Figures};
 use super::text::collect;
-use crate::cluster::gather::gather;
 use crate::cluster::operators::all_gather::AllGather;
 use crate::cluster::operators::route::Route;
+use crate::cluster::own::Own;
 use crate::cluster::sweep::{End, Round, train};
 use crate::corpus::diagnostic::{Diagnostic, Problem};
 use crate::error::{Error, Result, exit};
@@ -44,7 +44,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         return Ok(exit::RESUME);
     };
     let peak = peak_memory_mib();
-    record.folder.write("model", &model_file::to_bytes(&kept)?)?;
+    model_file::write(&record.folder, &kept)?;
     let model = LanguageModel::to_report(kept);
     for (name, content) in report::files(&session.title, plan, &model, &trained.figures, peak) {
         record.folder.write(&format!("report/{name}"), content.as_bytes())?;
@@ -103,8 +103,10 @@ fn program(worker: &mut Worker, plan: &Plan, watcher: &Watcher) -> Result<Option
         End::Done => {
             let (own, parameters) = model.into_learned();
             let (depths, has_visits) = (plan.order.longest(), plan.order.stop().is_some());
-            gather(worker, &mut letters, own)?
-                .map(|parts| Kept::new(text.vocabulary, plan, parameters, Learned::merge(parts, depths, has_visits)))
+            let (own_shards, shards) = (Own::of(worker), plan.schedule.shards);
+            let mut exchange = |messages| letters.exchange(worker, messages);
+            own.merge(own_shards, shards, depths, has_visits, &mut exchange)
+                .map(|counted| Kept::new(text.vocabulary, plan, parameters, counted))
         }
         End::Stopped => None,
     };

@@ -19,7 +19,7 @@ use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::shard::Shard;
 use crate::restaurant::shuffle::{Shuffle, Visit, agree};
-use crate::restaurant::stream::Stream;
+use crate::restaurant::stream::{Stream, merge_all};
 use crate::restaurant::tests::{Lists, tables_for, weight};
 use crate::restaurant::tree::{NONE, Paths, Sorted, Tree};
 
@@ -297,8 +297,9 @@ proptest! {
             let contexts: u64 = franchise.shards().map(Shard::contexts).sum();
             let (shards, _) = franchise.into_shards();
             let counted = Counted::of(&shards[&0], &rests, None, &mut rng);
-            let streams = [Stream::default(), Stream::of(&shards[&0], &rests, None, &mut rng)];
-            assert_eq!(Stream::merge(&streams, 5, false), counted);
+            let streams = vec![Stream::default(), Stream::of(&shards[&0], &rests, None, &mut rng)];
+            let merged = merge_all(Own::all(), 2, streams, 5, false, &mut |messages| messages);
+            prop_assert_eq!(merged.as_ref(), Some(&counted));
             (counted, contexts, restaurants)
         };
         let (whole, cut) = (kept(false), kept(true));

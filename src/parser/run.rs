@@ -51,7 +51,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         say!("sawmill: stopped with a checkpoint; run the same command again to continue");
         return Ok(exit::RESUME);
     }
-    record.folder.write("model", &model_file::to_bytes(&trained.kept)?)?;
+    model_file::write(&record.folder, &trained.kept)?;
     let model = ParserModel::new(trained.kept).expect("what was learned holds together");
     let settings = Settings {
         search: plan.model.search,

@@ -8,15 +8,18 @@
 //! ```
 //!
 //! All are numbers of seven bits a byte: a context that one token alone has takes about as many bytes as its element and its
-//! outcome need. So who merges the streams of all shards holds little more than what comes of it.
+//! outcome need. The bytes are in blocks, which travel when they are asked for and are freed as they are read: so who merges
+//! the streams of all shards holds little more than what comes of it.
 
-use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 use super::counted::{Counted, Place, Places, dishes};
 use super::lone::Rests;
 use super::order::StopPrior;
 use super::shard::Shard;
 use super::tree::NONE;
+use crate::cluster::gather::{Exchange, pack, unpack};
+use crate::cluster::own::Own;
 use crate::cluster::rng::Generator;
 
 /// The marks of a stream; an element is written as so much more.
@@ -24,11 +27,14 @@ const ABOVE: u32 = 0;
 const END: u32 = 1;
 const ELEMENT: u32 = 2;
 
+/// A block that is as long as this is full.
+const FULL: usize = 1 << 20;
+
 /// The restaurants of a shard.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stream {
-    #[serde(with = "serde_bytes")]
-    bytes: Vec<u8>,
+    /// Each has whole numbers.
+    blocks: VecDeque<Vec<u8>>,
 }
 
 impl Stream {
@@ -54,7 +60,6 @@ impl Stream {
             });
             stream.write(END);
         }
-        stream.bytes.shrink_to_fit();
         stream
     }
 
@@ -68,72 +73,109 @@ impl Stream {
 
     #[inline]
     fn write(&mut self, mut number: u32) {
+        let block = match self.blocks.back_mut() {
+            Some(block) if block.len() < FULL => block,
+            _ => self.begin_block(),
+        };
         while number >= 128 {
-            self.bytes.push(number as u8 | 128);
+            block.push(number as u8 | 128);
             number >>= 7;
         }
-        self.bytes.push(number as u8);
+        block.push(number as u8);
     }
 
-    /// What all shards have learned: a restaurant is of one of them, or has the same counts in all that have it.
-    pub fn merge(streams: &[Stream], depths: usize, has_visits: bool) -> Counted {
-        let readers = streams.iter().map(|stream| Reader { bytes: &stream.bytes, has_visits }).collect();
-        let mut merge = Merge { readers, counted: Counted::default(), shards: vec![], several: vec![] };
-        for depth in 0..depths {
-            merge.level(depth);
-        }
-        merge.counted.tree.finish();
-        merge.counted
+    #[cold]
+    fn begin_block(&mut self) -> &mut Vec<u8> {
+        self.blocks.push_back(vec![]);
+        self.blocks.back_mut().expect("the new block")
+    }
+
+    fn next_block(&mut self) -> Option<Vec<u8>> {
+        self.blocks.pop_front()
     }
 }
 
-/// What is left of a stream.
-struct Reader<'a> {
-    bytes: &'a [u8],
+/// What the first worker says to one that has nothing more to send. Other messages are the number of a shard.
+const DONE: u32 = u32::MAX;
+
+/// Merges the streams of all workers on the first one, which asks for a block when it has read the one before, so that streams
+/// are never in its memory as a whole. `own` are the streams of a worker's shards, in their order. Every worker calls this.
+pub fn merge_all(
+    worker: Own,
+    shards: u32,
+    mut own: Vec<Stream>,
+    depths: usize,
     has_visits: bool,
+    exchange: Exchange<'_>,
+) -> Option<Counted> {
+    let peers = worker.peers();
+    if !worker.has(0) {
+        let mut block = vec![];
+        loop {
+            let mut messages = vec![vec![]; peers];
+            messages[0] = std::mem::take(&mut block);
+            match exchange(messages)[0][..] {
+                [DONE] => return None,
+                [shard] => block = pack(&own[shard as usize / peers].next_block().unwrap_or_default()),
+                _ => {}
+            }
+        }
+    }
+    let mut ask = |shard: u32| {
+        let from = shard as usize % peers;
+        if from == 0 {
+            return own[shard as usize / peers].next_block();
+        }
+        let mut messages = vec![vec![]; peers];
+        messages[from] = vec![shard];
+        exchange(messages);
+        Some(unpack(&exchange(vec![vec![]; peers])[from])).filter(|block| !block.is_empty())
+    };
+    let counted = merge(shards, depths, has_visits, &mut ask);
+    exchange(vec![vec![DONE]; peers]);
+    Some(counted)
 }
 
-impl Reader<'_> {
+/// What all shards have learned: a restaurant is of one of them, or has the same counts in all that have it. `source` gives
+/// the next block of a shard's stream.
+pub fn merge(shards: u32, depths: usize, has_visits: bool, source: &mut dyn FnMut(u32) -> Option<Vec<u8>>) -> Counted {
+    let readers = (0..shards).map(|shard| Reader { block: source(shard).unwrap_or_default(), at: 0 }).collect();
+    let mut merge = Merge { readers, source, has_visits, counted: Counted::default(), shards: vec![], several: vec![] };
+    for depth in 0..depths {
+        merge.level(depth, depth + 1 == depths);
+    }
+    merge.counted.tree.finish();
+    merge.counted
+}
+
+/// The block of a stream that is being read, and where its next number is. The block is empty after the end of the stream.
+struct Reader {
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl Reader {
+    /// The next number, and where it ends.
     #[inline]
-    fn read(&mut self) -> u32 {
-        let (mut number, mut shift) = (0, 0);
+    fn look(&self) -> (u32, usize) {
+        let (mut number, mut shift, mut at) = (0, 0, self.at);
         loop {
-            let (&byte, rest) = self.bytes.split_first().expect("a whole stream");
-            self.bytes = rest;
+            let byte = self.block[at];
+            at += 1;
             number |= u32::from(byte & 127) << shift;
             if byte < 128 {
-                return number;
+                return (number, at);
             }
             shift += 7;
         }
-    }
-
-    /// Reads a mark.
-    fn skip(&mut self) {
-        self.read();
-    }
-
-    /// The mark that comes next.
-    #[inline]
-    fn next(&self) -> u32 {
-        Reader { ..*self }.read()
-    }
-
-    /// Reads a restaurant: its visits, and its dishes into `dishes`.
-    fn restaurant(&mut self, dishes: &mut Vec<[u32; 3]>) -> Option<(u32, u32)> {
-        self.read();
-        let visits = self.has_visits.then(|| (self.read(), self.read()));
-        match self.read() {
-            0 => dishes.push([self.read(), 1, 1]),
-            count => (0..count).for_each(|_| dishes.push([self.read(), self.read(), self.read()])),
-        }
-        visits
     }
 }
 
 /// Streams that are being merged, level by level.
 struct Merge<'a> {
-    readers: Vec<Reader<'a>>,
+    readers: Vec<Reader>,
+    source: &'a mut dyn FnMut(u32) -> Option<Vec<u8>>,
+    has_visits: bool,
     counted: Counted,
     /// By restaurant of the level that was merged last: the shard that has it; or, less [`SEVERAL`], which of `several` do.
     shards: Vec<u32>,
@@ -143,64 +185,106 @@ struct Merge<'a> {
 const SEVERAL: u32 = 1 << 31;
 
 impl Merge<'_> {
-    fn level(&mut self, depth: usize) {
+    #[inline]
+    fn read(&mut self, shard: u32) -> u32 {
+        let reader = &mut self.readers[shard as usize];
+        let (number, end) = reader.look();
+        reader.at = end;
+        if end == reader.block.len() {
+            self.refill(shard);
+        }
+        number
+    }
+
+    #[cold]
+    fn refill(&mut self, shard: u32) {
+        self.readers[shard as usize].block = vec![]; // freed before the next one comes
+        let block = (self.source)(shard).unwrap_or_default();
+        self.readers[shard as usize] = Reader { block, at: 0 };
+    }
+
+    fn is_empty(&self, shard: u32) -> bool {
+        self.readers[shard as usize].block.is_empty()
+    }
+
+    /// The mark that comes next.
+    #[inline]
+    fn next(&self, shard: u32) -> u32 {
+        if self.is_empty(shard) { END } else { self.readers[shard as usize].look().0 }
+    }
+
+    /// Reads a mark, unless the stream is at its end.
+    fn skip(&mut self, shard: u32) {
+        if !self.is_empty(shard) {
+            self.read(shard);
+        }
+    }
+
+    /// Reads a restaurant: its visits, and its dishes into `dishes`.
+    fn restaurant(&mut self, shard: u32, dishes: &mut Vec<[u32; 3]>) -> Option<(u32, u32)> {
+        self.read(shard);
+        let visits = self.has_visits.then(|| (self.read(shard), self.read(shard)));
+        match self.read(shard) {
+            0 => dishes.push([self.read(shard), 1, 1]),
+            count => (0..count).for_each(|_| dishes.push([self.read(shard), self.read(shard), self.read(shard)])),
+        }
+        visits
+    }
+
+    fn level(&mut self, depth: usize, is_last: bool) {
         self.counted.tree.begin_level();
         let (above, above_several) = (std::mem::take(&mut self.shards), std::mem::take(&mut self.several));
+        let all = 0..self.readers.len() as u32;
         if depth == 0 {
-            let all: Vec<u32> = (0..self.readers.len() as u32).collect();
-            self.children_of_several(&all);
+            self.children_of_several(&all.clone().collect::<Vec<_>>(), is_last);
         }
         for shard in above {
             self.counted.tree.begin_children();
             match shard.checked_sub(SEVERAL) {
                 None => {
-                    self.readers[shard as usize].skip();
-                    self.children(shard);
+                    self.skip(shard);
+                    self.children(shard, is_last);
                 }
                 Some(several) => {
                     let several = &above_several[several as usize];
-                    several.iter().for_each(|&shard| self.readers[shard as usize].skip());
-                    self.children_of_several(several);
+                    several.iter().for_each(|&shard| self.skip(shard));
+                    self.children_of_several(several, is_last);
                 }
             }
         }
-        let is_whole = |reader: &Reader<'_>| reader.bytes.is_empty() || reader.next() == END;
-        assert!(self.readers.iter().all(is_whole), "all restaurants of a level have their parents");
-        self.readers.iter_mut().filter(|reader| !reader.bytes.is_empty()).for_each(Reader::skip);
+        assert!(all.clone().all(|shard| self.next(shard) == END), "all restaurants of a level have their parents");
+        all.for_each(|shard| self.skip(shard));
     }
 
-    /// Adds the restaurants that come next in the stream of a shard.
-    fn children(&mut self, shard: u32) {
+    /// Adds the restaurants that come next in the stream of a shard. Those of the last level have no children.
+    fn children(&mut self, shard: u32, is_last: bool) {
         let mut dishes = vec![];
         loop {
-            let reader = &mut self.readers[shard as usize];
-            let mark = reader.next();
+            let mark = self.next(shard);
             if mark < ELEMENT {
                 return;
             }
-            let visits = reader.restaurant(&mut dishes);
+            let visits = self.restaurant(shard, &mut dishes);
             self.add(mark, visits, &mut dishes);
-            self.shards.push(shard);
+            if !is_last {
+                self.shards.push(shard);
+            }
         }
     }
 
     /// The same of several shards, by rising elements.
-    fn children_of_several(&mut self, shards: &[u32]) {
+    fn children_of_several(&mut self, shards: &[u32], is_last: bool) {
         let mut dishes = vec![];
-        loop {
-            let next = |shard: u32| {
-                let reader = &self.readers[shard as usize];
-                if reader.bytes.is_empty() { END } else { reader.next() }
-            };
-            let Some(mark) = shards.iter().map(|&shard| next(shard)).filter(|mark| *mark >= ELEMENT).min() else {
-                return;
-            };
-            let own: Vec<u32> = shards.iter().copied().filter(|&shard| next(shard) == mark).collect();
+        while let Some(mark) = shards.iter().map(|&shard| self.next(shard)).filter(|mark| *mark >= ELEMENT).min() {
+            let own: Vec<u32> = shards.iter().copied().filter(|&shard| self.next(shard) == mark).collect();
             let mut visits = None;
-            own.iter().for_each(|&shard| visits = self.readers[shard as usize].restaurant(&mut dishes));
+            own.iter().for_each(|&shard| visits = self.restaurant(shard, &mut dishes));
             dishes.sort_unstable();
             dishes.dedup();
             self.add(mark, visits, &mut dishes);
+            if is_last {
+                continue;
+            }
             self.shards.push(match own[..] {
                 [only] => only,
                 _ => {

@@ -73,7 +73,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     }
     let Trained { parsers, test: text, by_ngram, mut figures, mut problems, .. } = trained;
     let last = parsers.last().expect("a parser");
-    record.folder.write("model", &model_file::to_bytes(last)?)?;
+    model_file::write(&record.folder, last)?;
     let test = Test { sets: sets(&plan.parser, &session.inputs, &mut problems)?, text, by_ngram };
     test.all(plan, session.cluster.threads, parsers, &mut figures)?;
     for (name, content) in report::files(&session.title, plan, &figures) {

@@ -128,7 +128,7 @@ fn write(
     trained: &Trained,
 ) -> Result<Vec<Diagnostic>> {
     let Trained { model, catalogue, deal, figures, .. } = trained;
-    folder.write("model", &model_file::to_bytes(model)?)?;
+    model_file::write(folder, model)?;
     let shown = documents_report::write(plan, catalogue, deal, model, checkpoints, folder)?;
     let problems: Vec<Diagnostic> = catalogue
         .problems

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::work;
+use crate::cluster::gather::Exchange;
 use crate::cluster::own::Own;
 use crate::lm::text::{Symbols, Tokens};
 use crate::restaurant::deal::{Deal, Keys};
@@ -117,9 +118,6 @@ pub struct Dealt {
     /// In which part of a pass each outcome is; empty if there is one part.
     pub part_of: Vec<u8>,
 }
-
-/// How a worker reaches the others: gives each a message, and returns the messages of all to it, by sender.
-pub type Exchange<'a> = &'a mut dyn FnMut(Vec<Vec<u32>>) -> Vec<Vec<u32>>;
 
 /// Documents one after the other.
 struct LaidOut {

@@ -18,7 +18,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::counts::{Counts, Form};
-use super::dealt::{Dealt, Exchange, TestDocument, TokenList, TopDish};
+use super::dealt::{Dealt, TestDocument, TokenList, TopDish};
 use super::descent::Descent;
 use super::documents::{Alpha, Seating, ShardTokens};
 use super::merge::{Change, take};
@@ -28,6 +28,7 @@ use super::table_based::TableSampler;
 use super::token_based::TokenSampler;
 use super::top::{Top, TopChanges, numbers as top_dishes};
 use super::top_blocks::{Step, TopBlocks};
+use crate::cluster::gather::Exchange;
 use crate::cluster::rng::{Generator, Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::lm::job::Order;

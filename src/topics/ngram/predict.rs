@@ -7,10 +7,11 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::dealt::{Exchange, TestDocument};
+use super::dealt::TestDocument;
 use super::documents::Alpha;
 use super::held_out::Reader;
 use super::model::{NgramModel, TestToken};
+use crate::cluster::gather::Exchange;
 use crate::cluster::rng::{Purpose, generator};
 use crate::math::lanes::{Block, LANES, blocks};
 use crate::topics::job::EvaluationSettings;

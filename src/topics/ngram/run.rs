@@ -71,7 +71,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
         return Ok(exit::RESUME);
     }
     if let Some(model) = &trained.model {
-        record.folder.write("model", &model_file::to_bytes(model)?)?;
+        model_file::write(&record.folder, model)?;
     }
     write_held_out(plan, &trained.catalogue, &record.folder)?;
     record.folder.write("report/perplexity.tsv", perplexity_table(&trained).to_tsv().as_bytes())?;

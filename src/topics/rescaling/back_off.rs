@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use crate::cluster::gather::Exchange;
 use crate::lm::text::{Symbols, Tokens};
 use crate::math::lanes::{Block, LANES, blocks};
 use crate::math::pairs;
@@ -15,7 +16,6 @@ use crate::restaurant::order::StopPrior;
 use crate::restaurant::parameters::Parameters;
 use crate::restaurant::seating::{DEEPEST, Path};
 use crate::restaurant::tree::{NONE, Paths, Planted, Tree, Visits};
-use crate::topics::ngram::dealt::Exchange;
 use crate::topics::ngram::model::NgramModel;
 use crate::topics::ngram::seats::Slot;
 

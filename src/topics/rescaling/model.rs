@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::back_off::BackOff;
 use super::predict::Predictor;
+use crate::cluster::gather::Exchange;
 use crate::cluster::rng::{Purpose, generator};
 use crate::cluster::sweep::{Model, Post};
 use crate::lm::text::Symbols;
@@ -16,7 +17,7 @@ use crate::topics::collection::Share;
 use crate::topics::job::ModelSettings;
 use crate::topics::lda::Lda;
 use crate::topics::left_to_right::LeftToRight;
-use crate::topics::ngram::dealt::{Dealt, Exchange};
+use crate::topics::ngram::dealt::Dealt;
 use crate::topics::ngram::model::{NgramModel, Setup};
 
 /// Keeps the draws of the two apart.
