@@ -45,6 +45,9 @@ pub trait Model {
     /// Comes before shards are drawn or loaded: whatever workers have to exchange first. Everybody is called.
     fn prepare(&mut self, _post: &mut Post<'_>) {}
 
+    /// Comes before a round of sweeps. Everybody is called.
+    fn begin_sweeps(&mut self, _sweeps: &Range<u64>) {}
+
     /// In how many phases shards are drawn (`is_first`) or swept over, with a synchronisation after each.
     fn phases(&self, _is_first: bool) -> u32 {
         1
@@ -428,6 +431,7 @@ impl<'a, M: Model> Driver<'a, M> {
     /// Sweeps over the own shards and merges what all have changed.
     fn sweep_and_merge(&mut self, worker: &mut Worker, sweeps: Range<u64>) -> Report {
         let (mut sweep_seconds, mut sync_seconds) = (0.0, 0.0);
+        self.model.begin_sweeps(&sweeps);
         for phase in 0..self.model.phases(false) {
             if phase > 0 {
                 self.control.heartbeat.met();

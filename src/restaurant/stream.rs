@@ -27,8 +27,8 @@ const ABOVE: u32 = 0;
 const END: u32 = 1;
 const ELEMENT: u32 = 2;
 
-/// A block that is as long as this is full.
-const FULL: usize = 1 << 20;
+/// A block that is as long as this is full. Tests have several, too.
+const FULL: usize = if cfg!(test) { 16 } else { 1 << 20 };
 
 /// The restaurants of a shard.
 #[derive(Clone, Debug, Default, PartialEq)]

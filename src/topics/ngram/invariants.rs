@@ -194,6 +194,7 @@ fn tables_of_shards(form: Form, shards: u32) -> [f64; 2] {
     }
     let mut sums = [0.0; 2];
     for sweep in 0..sweeps {
+        model.begin_sweeps(&(sweep..sweep + 1));
         for phase in 0..model.phases(false) {
             (0..shards).for_each(|number| model.sweep_shard(number, sweep..sweep + 1, phase));
             model.synchronise_by(&mut |messages| messages, Some(phase));

@@ -191,6 +191,8 @@ pub struct NgramModel {
     pub(super) evaluated: BTreeMap<u32, Vec<f64>>,
     changes: Changes,
     top_blocks: TopBlocks,
+    /// What is done to each part of a shard in the sweeps at hand.
+    steps: Vec<PhaseStep>,
     /// Whether the weights of restaurants are those of their counts and the parameters.
     is_prepared: bool,
     pub(super) census: Census,
@@ -227,6 +229,7 @@ impl NgramModel {
             evaluated: BTreeMap::new(),
             changes: Changes::default(),
             top_blocks: TopBlocks::new(setup.shards, dealt.own.peers()),
+            steps: vec![PhaseStep::Pass],
             is_prepared: false,
             census: Census::default(),
             tree,
@@ -360,32 +363,31 @@ impl NgramModel {
         }
     }
 
-    /// What is done to each part of a shard.
-    fn steps(&self) -> Vec<PhaseStep> {
+    /// What is done to each part of a shard in these sweeps.
+    fn steps_of(&self, sweeps: &Range<u64>) -> Vec<PhaseStep> {
         let mut steps = vec![PhaseStep::Pass];
-        if let Some(top) = self.top.as_ref().filter(|_| self.setup.tables_every > 0) {
+        if let Some(top) = self.top.as_ref().filter(|_| self.moves_top_blocks(sweeps)) {
             for depth in (0..1 + usize::from(top.has_split())).rev() {
-                let of_round = [Step::Report, Step::Group, Step::Weigh, Step::Move];
-                steps.extend(of_round.map(|step| PhaseStep::TopBlocks(depth, step)));
+                steps.extend(Step::all().map(|step| PhaseStep::TopBlocks(depth, step)));
             }
         }
         steps
     }
 
     /// A step of moving blocks of shared restaurants.
-    fn move_top_blocks(&mut self, number: u32, part: usize, sweep: u64, depth: usize, step: Step) {
+    fn move_top_blocks(&mut self, number: u32, part: usize, sweep: u64, at: usize) {
+        let PhaseStep::TopBlocks(depth, step) = self.steps[at] else { return };
         self.prepare_weights();
         let NgramModel { tree, counts, rules, top, shards, documents, top_blocks, table_based, .. } = self;
         let top = top.as_mut().expect("several shards");
         let mut seating = Seating { tree, counts, rules };
-        let of_step = 256 * (1 + 4 * depth + step as usize) + part;
-        let mut rng = stream(self.setup.seed, Purpose::Tables, number, sweep, of_step);
+        let mut rng = stream(self.setup.seed, Purpose::Tables, number, sweep, 256 * at + part);
         let of_shard = &shards[&number].parts[part];
         match step {
             Step::Report => top_blocks.report(number, &seating, top),
             Step::Group => top_blocks.group(number, depth, &mut seating, top, &mut rng),
-            Step::Weigh => top_blocks.weigh(number, table_based, &seating, of_shard),
-            Step::Move => {
+            Step::Weigh(batch) => top_blocks.weigh(number, batch, table_based, &seating, of_shard),
+            Step::Move(_) => {
                 let alpha = Alpha::new(self.prior.alpha(), self.setup.form);
                 let Changes { moves, top: of_top } = &mut self.changes;
                 let before = moves.len();
@@ -404,7 +406,7 @@ impl NgramModel {
     /// Exchanges the messages of a step of moving blocks of shared restaurants.
     fn exchange_top_blocks(&mut self, exchange: Exchange<'_>, part: usize, step: Step) {
         let mut messages = self.top_blocks.take_messages();
-        if step == Step::Move {
+        if let Step::Move(_) = step {
             let changes = std::mem::take(&mut self.changes).to_message();
             for message in &mut messages {
                 message.push(message.len() as u32);
@@ -416,8 +418,8 @@ impl NgramModel {
         match step {
             Step::Report => self.top_blocks.read_reported(&received),
             Step::Group => self.top_blocks.read_assigned(&received),
-            Step::Weigh => self.top_blocks.read_weighed(&received),
-            Step::Move => {
+            Step::Weigh(_) => self.top_blocks.read_weighed(&received),
+            Step::Move(_) => {
                 let mut of_top = TopChanges::default();
                 for message in &received {
                     let (decisions, changes) = message[1..].split_at(message[0] as usize);
@@ -438,11 +440,10 @@ impl NgramModel {
     /// Brings together what all workers have changed. Every worker calls this, after shards were drawn or loaded, and after each
     /// phase of a sweep.
     pub(super) fn synchronise_by(&mut self, exchange: Exchange<'_>, phase: Option<u32>) {
-        let steps = self.steps();
         if let Some(phase) = phase.map(|phase| phase as usize)
-            && let PhaseStep::TopBlocks(_, step) = steps[phase % steps.len()]
+            && let PhaseStep::TopBlocks(_, step) = self.steps[phase % self.steps.len()]
         {
-            return self.exchange_top_blocks(exchange, phase / steps.len(), step);
+            return self.exchange_top_blocks(exchange, phase / self.steps.len(), step);
         }
         let changes = std::mem::take(&mut self.changes);
         let Some(top) = &mut self.top else {
@@ -626,9 +627,14 @@ impl Model for NgramModel {
     type Saved = SavedShard;
     type Shared = Hyperparameters;
 
+    fn begin_sweeps(&mut self, sweeps: &Range<u64>) {
+        self.steps = self.steps_of(sweeps);
+        self.top_blocks.clear();
+    }
+
     fn phases(&self, is_first: bool) -> u32 {
-        let parts = self.setup.parts() as u32;
-        if is_first { parts } else { parts * self.steps().len() as u32 }
+        let steps = if is_first { 1 } else { self.steps.len() };
+        (self.setup.parts() * steps) as u32
     }
 
     fn draw_shard(&mut self, number: u32, phase: u32) {
@@ -682,14 +688,10 @@ impl Model for NgramModel {
     fn count_shard(&mut self, _: u32) {}
 
     fn sweep_shard(&mut self, number: u32, sweeps: Range<u64>, phase: u32) {
-        let steps = self.steps();
-        let (phase, at) = (phase / steps.len() as u32, phase as usize % steps.len());
-        match steps[at] {
-            PhaseStep::Pass => self.pass(number, phase, Some(sweeps)),
-            PhaseStep::TopBlocks(depth, step) if self.moves_top_blocks(&sweeps) => {
-                self.move_top_blocks(number, phase as usize, sweeps.end - 1, depth, step);
-            }
-            PhaseStep::TopBlocks(..) => {}
+        let (part, at) = (phase / self.steps.len() as u32, phase as usize % self.steps.len());
+        match self.steps[at] {
+            PhaseStep::Pass => self.pass(number, part, Some(sweeps)),
+            PhaseStep::TopBlocks(..) => self.move_top_blocks(number, part as usize, sweeps.end - 1, at),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Blocks of tables of shared restaurants move, too: their customers are tables of longer contexts, which are in several
 //! shards ([`super::table_based`] has the rest).
 //!
-//! Every word has a shard that **owns** it, and the same part of all shards is at hand. A round has four steps, with messages
-//! between them:
+//! Every word has a shard that **owns** it, and the same part of all shards is at hand. A round has these steps, with messages
+//! between them; the last two are done for one batch of the groups after the other:
 //!
 //! 1. A pass has seated the tokens of a shard's part, up to the customers of shared restaurants. The shard reports to the owner
 //!    of each word how many there are of each dish and topic, and of how many tokens.
@@ -12,8 +12,8 @@
 //! 4. The owner moves one group after another, with its customer and its tables in shared restaurants and the documents
 //!    (eq. 13) as they are by then, and sends its decisions to the shards.
 //!
-//! What is approximate: restaurants of longer contexts are seen as they stood at the beginning of the round, and so are the
-//! moves of groups of other owners. Groups in topic 0 of SWITCHING stay. Where words are split, their contexts are a level
+//! What is approximate: restaurants of longer contexts are seen as they stood before the batch, and so are the moves of groups of
+//! other owners. Groups in topic 0 of SWITCHING stay. Where words are split, their contexts are a level
 //! of their own below the root: a round moves the tables of one level.
 
 use std::collections::BTreeMap;
@@ -30,16 +30,29 @@ use crate::restaurant::tree::{NONE, Tree};
 pub enum Step {
     Report,
     Group,
-    Weigh,
-    Move,
+    /// For a batch.
+    Weigh(u32),
+    Move(u32),
+}
+
+/// In how many batches groups move: what moves together does not see each other. With HIERARCHICAL, the perplexity of two shards
+/// after 40 sweeps is 0.9 % above that of one with 1 batch, 0.7 % with 4 and 0.4 % with 16; HPYTM does not change.
+const BATCHES: u32 = 4;
+
+impl Step {
+    /// All steps of a round.
+    pub fn all() -> impl Iterator<Item = Step> {
+        let of_batches = (0..BATCHES).flat_map(|batch| [Step::Weigh(batch), Step::Move(batch)]);
+        [Step::Report, Step::Group].into_iter().chain(of_batches)
+    }
 }
 
 /// A shard's part between the steps.
 #[derive(Default)]
 struct SeatedPart {
     arena: Arena,
-    /// The owner and the group of customers that may move, sorted.
-    groups: Vec<(u32, u32, u32)>,
+    /// Of customers that may move: batch, owner, group, and the place of the customer; sorted.
+    groups: Vec<(u32, u32, u32, u32)>,
 }
 
 /// What sits at a table of a shared restaurant.
@@ -136,6 +149,12 @@ impl TopBlocks {
         &mut self.outbox[shard as usize % peers]
     }
 
+    /// Forgets the last round.
+    pub fn clear(&mut self) {
+        self.seated.clear();
+        self.groups.clear();
+    }
+
     /// Keeps the tables of a shard's part.
     pub(super) fn keep(&mut self, shard: u32, arena: Arena) {
         self.seated.insert(shard, SeatedPart { arena, groups: vec![] });
@@ -212,27 +231,42 @@ impl TopBlocks {
         }
     }
 
-    /// Step 3: weighs a shard's parts of groups.
-    pub fn weigh(&mut self, shard: u32, sampler: &mut TableSampler, seating: &Seating<'_>, part: &ShardTokens) {
-        let mut seated = self.seated.remove(&shard).expect("a part that is seated");
-        let assigned = self.assigned.remove(&shard).unwrap_or_default();
+    /// Notes the groups of the customers of a shard's part.
+    fn note_groups(&self, part: &mut SeatedPart, tree: &Tree, assigned: Vec<(u32, Vec<u32>)>) {
         let mut lists: BTreeMap<u32, std::vec::IntoIter<u32>> =
             assigned.into_iter().map(|(owner, groups)| (owner, groups.into_iter())).collect();
-        for (place, customer) in (0..).zip(&seated.arena.of_shared) {
-            let owner = self.owner_of(seating.tree, customer.dish);
+        for (place, customer) in (0..).zip(&part.arena.of_shared) {
+            let owner = self.owner_of(tree, customer.dish);
             let group = lists.get_mut(&owner).and_then(Iterator::next).expect("a group for every customer");
             if group != NONE {
-                seated.groups.push((owner, group, place));
+                part.groups.push((group % BATCHES, owner, group, place));
             }
         }
-        seated.groups.sort_unstable();
+        part.groups.sort_unstable();
+    }
+
+    /// Step 3: weighs a shard's parts of the groups of a batch.
+    pub fn weigh(
+        &mut self,
+        shard: u32,
+        batch: u32,
+        sampler: &mut TableSampler,
+        seating: &Seating<'_>,
+        part: &ShardTokens,
+    ) {
+        let mut seated = self.seated.remove(&shard).expect("a part that is seated");
+        if let Some(assigned) = self.assigned.remove(&shard) {
+            self.note_groups(&mut seated, seating.tree, assigned);
+        }
         std::mem::swap(&mut sampler.arena, &mut seated.arena);
         let customers = std::mem::take(&mut sampler.arena.of_shared);
         let (mut log2, mut words) = (vec![], vec![]);
-        for same in seated.groups.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            let (owner, group, first) = same[0];
+        let start = seated.groups.partition_point(|group| group.0 < batch);
+        let end = seated.groups.partition_point(|group| group.0 <= batch);
+        for same in seated.groups[start..end].chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
+            let (_, owner, group, first) = same[0];
             let topic = usize::from(customers[first as usize].topic);
-            let of_group = same.iter().map(|&(_, _, place)| &customers[place as usize]);
+            let of_group = same.iter().map(|&(.., place)| &customers[place as usize]);
             let block = sampler.collect_all(part, of_group.map(|customer| (customer.dish, customer.who)));
             words.clear();
             words.extend(block.tokens.iter().map(|token| token.document));
@@ -275,8 +309,8 @@ impl TopBlocks {
         mut moved: impl FnMut((u32, u16, u16)),
         rng: &mut Generator,
     ) {
-        let groups = self.groups.remove(&owner).unwrap_or_default();
-        let mut weighed = self.weighed.remove(&owner).unwrap_or_default();
+        let Some(mut weighed) = self.weighed.remove(&owner) else { return };
+        let groups = &self.groups[&owner];
         weighed.parts.sort_unstable();
         let topics = sampler.topics();
         let (mut log2, mut tokens) = (vec![], vec![]);
@@ -297,8 +331,9 @@ impl TopBlocks {
                 continue;
             }
             tokens.iter().for_each(|token| moved((token.document, *topic, new as u16)));
+            let peers = self.outbox.len();
             for &(group, shard, ..) in of_group {
-                self.send(shard).extend([shard, owner, group, new as u32]);
+                self.outbox[shard as usize % peers].extend([shard, owner, group, new as u32]);
             }
         }
     }
@@ -319,11 +354,11 @@ impl TopBlocks {
         part: &mut ShardTokens,
     ) {
         let SeatedPart { arena, groups } = self.seated.get_mut(&decision.shard).expect("an own shard");
-        let key = (decision.owner, decision.group);
-        let start = groups.partition_point(|&(owner, group, _)| (owner, group) < key);
-        let same = groups[start..].iter().take_while(|&&(owner, group, _)| (owner, group) == key);
-        let places = same.clone().map(|&(_, _, place)| place as usize);
-        let (old, new) = (arena.of_shared[groups[start].2 as usize].topic, decision.topic);
+        let key = (decision.group % BATCHES, decision.owner, decision.group);
+        let start = groups.partition_point(|&(batch, owner, group, _)| (batch, owner, group) < key);
+        let same = groups[start..].iter().take_while(|&&(batch, owner, group, _)| (batch, owner, group) == key);
+        let places = same.clone().map(|&(.., place)| place as usize);
+        let (old, new) = (arena.of_shared[groups[start].3 as usize].topic, decision.topic);
         std::mem::swap(&mut sampler.arena, arena);
         let mut customers = std::mem::take(&mut sampler.arena.of_shared);
         let block =

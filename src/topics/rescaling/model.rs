@@ -39,6 +39,12 @@ pub struct Rescaling {
 }
 
 impl Rescaling {
+    /// The sweeps of the n-gram model, which begin later.
+    fn ngram_sweeps(&self, sweeps: &Range<u64>) -> Range<u64> {
+        let own = |sweep: u64| sweep.saturating_sub(self.before_ngrams);
+        own(sweeps.start)..own(sweeps.end)
+    }
+
     /// The model of a worker whose documents are in `share`, and whose shards have the tokens in `dealt`. The HPYLM is swept after
     /// the first `before_ngrams` sweeps.
     pub fn new(
@@ -112,6 +118,11 @@ impl Model for Rescaling {
         self.ngrams.prepare(post);
     }
 
+    fn begin_sweeps(&mut self, sweeps: &Range<u64>) {
+        self.lda.begin_sweeps(sweeps);
+        self.ngrams.begin_sweeps(&self.ngram_sweeps(sweeps));
+    }
+
     /// As many as the one with more of them; the other does nothing in the last ones.
     fn phases(&self, is_first: bool) -> u32 {
         self.lda.phases(is_first).max(self.ngrams.phases(is_first))
@@ -144,8 +155,7 @@ impl Model for Rescaling {
         if phase < self.lda.phases(false) {
             self.lda.sweep_shard(number, sweeps.clone(), phase);
         }
-        let own = |sweep: u64| sweep.saturating_sub(self.before_ngrams);
-        let own = own(sweeps.start)..own(sweeps.end);
+        let own = self.ngram_sweeps(&sweeps);
         if !own.is_empty() && phase < self.ngrams.phases(false) {
             self.ngrams.sweep_shard(number, own, phase);
         }
