@@ -59,7 +59,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<u8> {
     let training = Training {
         schedule: &plan.schedule,
         fingerprint: plan.fingerprint(),
-        layout: "topic n-grams 2",
+        layout: "topic n-grams 3",
         rest,
         unit: Unit::Sweeps,
     };

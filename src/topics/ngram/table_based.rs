@@ -16,9 +16,11 @@
 //! customers to be seated one context up. So every step is a Gibbs step on counts and a part of the seating. The tables of
 //! a dish are visited in the order of their first tokens, whatever their topics.
 //!
-//! **Sizes.** Blocks of a single token are left where they are: the token-based sampler, which goes before, moves it
-//! by itself, and is freer in where it is seated. A block has the same tokens before and after a move, so what is left out
-//! does not depend on what is drawn, and the sampler stays exact. Most blocks are such.
+//! **What moves.** A block of one token is left where it is: the token-based sampler, which goes before, moves it by itself, and
+//! is freer in where it is seated. So is a block of more than [`LARGEST`] tokens, and one whose first table has one customer that
+//! is a table: that table's block, which has just moved, is the same tokens. A block has the same tokens and tables before and
+//! after a move, so what is left out does not depend on what is drawn, and the sampler stays exact. Blocks of the root move in some
+//! sweeps only ([`TableSampler::moves_root`]).
 //!
 //! **Shards** have all customers of the dishes that are theirs. Those of dishes that several shards share are not seated here:
 //! their blocks move in a round of their own ([`super::top_blocks`]).
@@ -30,7 +32,8 @@
 //! of a block draws its label anew, and its move is accepted or not as that of a token is ([`super::ascent`]).
 //!
 //! Cost: a token is in as many blocks as its context is long, and one more; a block costs K operations for each of its
-//! tokens, and for each of its tables those for the topics of the restaurant.
+//! tokens, and for each of its tables those for the topics of the restaurant. A part's tables are kept after a pass only if blocks
+//! of shared restaurants move next.
 
 use std::ops::RangeInclusive;
 
