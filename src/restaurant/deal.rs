@@ -79,7 +79,7 @@ pub struct Deal {
 }
 
 impl Deal {
-    /// `tokens` has, by key, how many there are.
+    /// `tokens` has, by key, how many there are; or another measure of what shards are to have equally much of.
     pub fn new(keys: Keys, tokens: &[u64]) -> Deal {
         let mut by_size: Vec<u32> = (0..tokens.len() as u32).collect();
         by_size.sort_by_key(|&key| (Reverse(tokens[key as usize]), key));

@@ -17,10 +17,10 @@
 //! a dish are visited in the order of their first tokens, whatever their topics.
 //!
 //! **What moves.** A block of one token is left where it is: the token-based sampler, which goes before, moves it by itself, and
-//! is freer in where it is seated. So is a block of more than [`LARGEST`] tokens, and one whose first table has one customer that
+//! is freer in where it is seated. So is a block of more than `LARGEST` tokens, and one whose first table has one customer that
 //! is a table: that table's block, which has just moved, is the same tokens. A block has the same tokens and tables before and
 //! after a move, so what is left out does not depend on what is drawn, and the sampler stays exact. Blocks of the root move in some
-//! sweeps only ([`TableSampler::moves_root`]).
+//! sweeps only (`TableSampler::moves_root`).
 //!
 //! **Shards** have all customers of the dishes that are theirs. Those of dishes that several shards share are not seated here:
 //! their blocks move in a round of their own ([`super::top_blocks`]).
