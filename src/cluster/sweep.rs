@@ -45,7 +45,7 @@ pub trait Model {
     /// Comes before shards are drawn or loaded: whatever workers have to exchange first. Everybody is called.
     fn prepare(&mut self, _post: &mut Post<'_>) {}
 
-    /// Comes before a round of sweeps. Everybody is called.
+    /// Called on every worker before the sweeps between two rounds of learning.
     fn begin_sweeps(&mut self, _sweeps: &Range<u64>) {}
 
     /// In how many phases shards are drawn (`is_first`) or swept over, with a synchronisation after each.

@@ -138,7 +138,7 @@ pub fn merge_all(
 
 /// What all shards have learned: a restaurant is of one of them, or has the same counts in all that have it. `source` gives
 /// the next block of a shard's stream.
-pub fn merge(shards: u32, depths: usize, has_visits: bool, source: &mut dyn FnMut(u32) -> Option<Vec<u8>>) -> Counted {
+fn merge(shards: u32, depths: usize, has_visits: bool, source: &mut dyn FnMut(u32) -> Option<Vec<u8>>) -> Counted {
     let readers = (0..shards).map(|shard| Reader { block: source(shard).unwrap_or_default(), at: 0 }).collect();
     let mut merge = Merge { readers, source, has_visits, counted: Counted::default(), shards: vec![], several: vec![] };
     for depth in 0..depths {

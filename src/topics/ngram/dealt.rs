@@ -151,7 +151,7 @@ impl LaidOut {
 
 impl Dealt {
     /// Deals the tokens of the documents of all workers, each of which has its own in `share`. Every worker calls this.
-    /// A pass is to have so many parts.
+    /// `parts` is the number of parts of a pass.
     pub fn new(
         own: Own,
         exchange: Exchange<'_>,

@@ -59,8 +59,8 @@ use crate::restaurant::tree::{NONE, Tree};
 /// A customer that is a token has this bit beside the token's number; others are tables.
 const TOKEN: u32 = 1 << 31;
 
-/// Blocks of more tokens are left where they are: in Brown, one in a hundred of those of 64 to 127 tokens moves, one in ten
-/// thousand of larger ones, and they would take most of the time.
+/// Blocks of more tokens are left where they are: in Brown, one in a hundred of those of 64 to 127 tokens moves and one in ten
+/// thousand of larger ones, which have half of all tokens of blocks.
 pub(super) const LARGEST: u32 = 63;
 
 /// How often a block may go from or to topic 0, in SWITCHING.
